@@ -26,13 +26,13 @@ def save_inputs(folder: Path, inputs: Mapping[str, str]) -> None:
     write_whole(folder / INPUTS, as_json(inputs))
 
 
-def check_inputs(folder: Path, inputs: Mapping[str, str], another: str) -> None:
-    """See whether what is there was begun with the same as what is to come.
+def check_inputs(folder: Path, inputs: Mapping[str, str], remedy: str) -> None:
+    """Refuse to resume with other inputs than at the start.
 
     Args:
         folder: of what is made.
         inputs: as they are now.
-        another: what to do instead of bringing back what has changed.
+        remedy: the alternative to restoring the former inputs.
 
     Raises:
         BadInputError: something has changed since.
@@ -41,14 +41,14 @@ def check_inputs(folder: Path, inputs: Mapping[str, str], another: str) -> None:
     try:
         before = dict(parse_json(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise BadInputError(str(path), f"cannot be read ({error})", another) from None
+        raise BadInputError(str(path), f"cannot be read ({error})", remedy) from None
     for name in sorted(before.keys() | inputs.keys()):
         if before.get(name) != inputs.get(name):
             was, now = shortened(before.get(name)), shortened(inputs.get(name))
             raise BadInputError(
                 str(folder),
-                f"was begun with another {name} ({was}, now {now})",
-                f"bring that back, or {another}",
+                f"was started with another {name} ({was}, now {now})",
+                f"bring that back, or {remedy}",
             )
 
 

@@ -21,7 +21,7 @@ from rlsched.sim.simulator import VectorSimulator
 from tests.strategies import random_jobs
 from tests.strategies import scenario as without_horizon
 
-ONE = "cluster.resources=[{name: processors, units: 7}]"
+ONE_RESOURCE = "cluster.resources=[{name: processors, units: 7}]"
 
 
 def shipped() -> None:
@@ -36,7 +36,7 @@ def shipped() -> None:
 
 def one_resource_with_a_horizon() -> None:
     """A step of a green datacenter."""
-    env = SchedulingEnv(scenario.load("green-10", [ONE, "episode.max_ticks=20"]))
+    env = SchedulingEnv(scenario.load("green-10", [ONE_RESOURCE, "episode.max_ticks=20"]))
     _, info = env.reset(seed=0)
     env.step(int(info["action_mask"].argmax()))
 
@@ -59,8 +59,8 @@ def decisions() -> None:
     from rlsched.serve.decide.inference import BatchInference
     from tests.serve.conftest import feed_of, untrained
 
-    both = "cluster.resources=[{name: cpu, units: 96}, {name: gpu, units: 4}]"
-    for changes in ((), (both, "workload={kind: mao}")):
+    two_resources = "cluster.resources=[{name: cpu, units: 96}, {name: gpu, units: 4}]"
+    for changes in ((), (two_resources, "workload={kind: mao}")):
         feed = feed_of("lublin-256", "decision.window=32", *changes)
         policy = untrained(feed.scenario)
         inference = BatchInference(policy, feed.units, FallbackHeuristic.named(None, policy.scenario), 4096)

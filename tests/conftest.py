@@ -73,8 +73,8 @@ def ray_is_for_slow_tests(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder of real traces and power series: RLSCHED_DATA, or ../shared/data beside the project."""
-    beside = ROOT.parent / "shared" / "data"
-    folder = Path(os.environ.get("RLSCHED_DATA", beside))
+    sibling = ROOT.parent / "shared" / "data"
+    folder = Path(os.environ.get("RLSCHED_DATA", sibling))
     if not folder.is_dir():
         pytest.skip(f"no data folder at {folder}; RLSCHED_DATA names another one")
     return folder
@@ -90,7 +90,7 @@ def shared_ray() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def kept_ray(shared_ray: None) -> str:
+def ray_address(shared_ray: None) -> str:
     """The one Ray of this worker, started where it does not run; its address.
 
     It has room for four processes, however few this machine runs at once.
@@ -106,8 +106,8 @@ def kept_ray(shared_ray: None) -> str:
 
 
 @pytest.fixture
-def own_ray() -> Iterator[None]:
-    """Shuts Ray down around a test that starts its own; such tests come last in a module with `kept_ray`."""
+def fresh_ray() -> Iterator[None]:
+    """Shuts Ray down around a test that starts its own; such tests come last in their module."""
     import ray
 
     ray.shutdown()

@@ -169,7 +169,7 @@ class Shell:
 
 @pytest.mark.long  # half a minute to two minutes a page
 @pytest.mark.slow
-@pytest.mark.usefixtures("kept_ray")
+@pytest.mark.usefixtures("ray_address")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     run_commands(page, Shell(tmp_path), request)
@@ -178,10 +178,10 @@ def test_commands_run(page: Path, tmp_path: Path, request: pytest.FixtureRequest
 @pytest.mark.slow
 @pytest.mark.long
 def test_commands_of_the_readme_run_as_programs(
-    tmp_path: Path, kept_ray: str, request: pytest.FixtureRequest
+    tmp_path: Path, ray_address: str, request: pytest.FixtureRequest
 ) -> None:
     """Each program trains on the cluster of its --address, and exits."""
-    run_commands(ROOT / "README.md", Shell(tmp_path, kept_ray), request)
+    run_commands(ROOT / "README.md", Shell(tmp_path, ray_address), request)
 
 
 def run_commands(page: Path, shell: Shell, request: pytest.FixtureRequest) -> None:

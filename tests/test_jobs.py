@@ -75,7 +75,7 @@ def test_a_table_is_frozen_and_no_sequence() -> None:
         list(table)
 
 
-def test_rows_are_taken_in_the_order_asked_for() -> None:
+def test_rows_are_selected_in_the_given_order() -> None:
     table = JobTable.build(**THREE, qos=[0.1, 0.2, 0.3])
     some = table.take(np.array([2, 0]))
     assert some.id.tolist() == [3, 1]

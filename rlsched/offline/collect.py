@@ -87,7 +87,7 @@ def collect(
 
     Args:
         scenario: what is simulated.
-        recipe: who plays it, and how much.
+        recipe: behavior policies and number of decisions.
         folder: of the dataset.
         load: for trained policies.
         resume: go on from the shards that are there.

@@ -1,4 +1,4 @@
-"""What to record: a scenario, who plays it and how much of it."""
+"""Recipes of datasets: behavior policies, their shares, and the number of decisions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlsched.sim.heuristics import PLACEMENTS
 
 
 class Recipe(Frozen):
-    """How a dataset is recorded, beside its scenario."""
+    """Settings of a recording, without its scenario."""
 
-    behaviors: tuple[Behavior, ...] = Field(min_length=1, description="who plays; each its share of episodes")
+    behaviors: tuple[Behavior, ...] = Field(min_length=1, description="behavior policies and their shares")
     steps: int = Field(
-        1_000_000, ge=1, description="decisions at least; episodes that have begun are played to their end"
+        1_000_000, ge=1, description="least number of decisions; episodes are recorded to their end"
     )
     seed: int = Field(0, ge=0, description="of episodes and noise")
 
@@ -81,9 +81,9 @@ def parse_share(option: str, text: str) -> tuple[str, float]:
 
 
 def turns(behaviors: Sequence[Behavior]) -> Iterator[int]:
-    """Who plays each episode, for ever: the numbers of behaviours, in proportion to their shares.
+    """The behavior policy of each episode, without end: indices in proportion to the shares.
 
-    Each goes to whoever is furthest behind, so that all shares hold at any length.
+    The next episode goes to the policy furthest below its share, so that shares hold at any length.
     """
     total = sum(behavior.share for behavior in behaviors)
     parts = [behavior.share / total for behavior in behaviors]

@@ -57,14 +57,14 @@ class Recording:
 
     Args:
         feed: of the episodes.
-        recipe: who plays.
+        recipe: behavior policies.
         load: for trained policies.
         number: of the shard; its noise is drawn from a stream of its own.
         first: number of its first episode; every episode is drawn from a stream of its own.
-        who: (episodes,) numbers of the behaviours that play them, see `recipe.turns`.
+        behaviors: (episodes,) index of the behavior policy of each, see `recipe.turns`.
 
     Attributes:
-        episodes: what came of those that are over.
+        episodes: entries of the episodes that have ended.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Recording:
     ) -> None:
         self.scenario, self.behaviors = feed.scenario, recipe.behaviors
         self.first = first
-        count, self.who = len(behaviors), np.array(behaviors)
+        count, self.behavior_of = len(behaviors), np.array(behaviors)
         self.played, seeds = drawn(feed, recipe.seed, first, count)
         longest = max(len(episode.jobs) for episode in self.played)
         self.sim = VectorSimulator(feed.scenario, feed.units, count, longest, every_term=True)
@@ -87,9 +87,11 @@ class Recording:
         self.actors = [make_actor(behavior, self.sim, load) for behavior in recipe.behaviors]
         for env, (episode, seed) in enumerate(zip(self.played, seeds, strict=True)):
             self.sim.load(env, episode.jobs, episode.scale, episode.power)
-            self.actors[self.who[env]].begin(env, episode.jobs, seed)
+            self.actors[self.behavior_of[env]].begin(env, episode.jobs, seed)
         self._rng = np.random.default_rng([recipe.seed, NOISE, number])
-        self._groups = [np.flatnonzero(self.who == k).astype(np.uint64) for k in range(len(self.behaviors))]
+        self._groups = [
+            np.flatnonzero(self.behavior_of == k).astype(np.uint64) for k in range(len(self.behaviors))
+        ]
         self._costs = [TERMS.index(name) for name in self.shape.costs]
         self._rewards = np.zeros(count)
         self._rows = np.zeros(count, np.int64)
@@ -109,13 +111,13 @@ class Recording:
             block.clear()
         for env, episode in enumerate(self.played):
             metrics = self.sim.metrics(env, episode.jobs)
-            actor = self.actors[self.who[env]]
+            actor = self.actors[self.behavior_of[env]]
             if isinstance(actor, RecordedActor):
                 metrics |= actor.followed(env)
             self.episodes.append(
                 EpisodeEntry(
                     eps_id=self._name(env),
-                    behavior=self.behaviors[self.who[env]].label,
+                    behavior=self.behaviors[self.behavior_of[env]].label,
                     rows=int(self._rows[env]),
                     reward=float(self._rewards[env]),
                     metrics={name: value for name, value in metrics.items() if isfinite(value)},
@@ -171,7 +173,7 @@ class Recording:
             },
             {
                 "eps_id": Names([self._name(k) for k in range(len(self.played))], env),
-                "behavior": Names([behavior.label for behavior in self.behaviors], self.who[env]),
+                "behavior": Names([behavior.label for behavior in self.behaviors], self.behavior_of[env]),
             },
         )
 

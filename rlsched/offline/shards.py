@@ -54,7 +54,7 @@ def shard_name(number: int) -> str:
 
 
 class ShardWriter:
-    """Writes one shard, in a thread of its own: compressing does not hold up whoever plays.
+    """Writes one shard in a thread, so that compression does not delay the recording.
 
     Args:
         path: of the shard.

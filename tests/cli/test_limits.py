@@ -148,7 +148,7 @@ def test_who_needs_a_limit_says_so(rlsched: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("kept_ray")
+@pytest.mark.usefixtures("ray_address")
 @pytest.mark.long
 def test_a_share_is_of_the_cost_without_limits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A policy is trained for it beside the run, once, and may be named for others."""
@@ -202,7 +202,7 @@ def test_a_share_is_of_the_cost_without_limits(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("kept_ray")
+@pytest.mark.usefixtures("ray_address")
 def test_who_was_stopped_before_the_run_began_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

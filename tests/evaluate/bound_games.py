@@ -85,10 +85,10 @@ class Tiny:
 
     def held(self, remaining: tuple[int, ...], chosen: set[int], row: int) -> NDArray[np.int32]:
         """Units that are expected to be held so many rows from now."""
-        present = [j for j in chosen if max(1, self.asked(remaining, j)) > row]
+        present = [j for j in chosen if max(1, self.claimed(remaining, j)) > row]
         return self.table.demand[present].sum(axis=0)
 
-    def asked(self, remaining: tuple[int, ...], j: int) -> int:
+    def claimed(self, remaining: tuple[int, ...], j: int) -> int:
         return int(self.table.requested[j] - (self.table.runtime[j] - remaining[j]))
 
     def may_run(
@@ -97,7 +97,7 @@ class Tiny:
         if (self.held(remaining, chosen, 0) > self.forecast[t][0]).any():
             return False
         for j in chosen - before if requests else ():
-            for row in range(max(1, self.asked(remaining, j))):
+            for row in range(max(1, self.claimed(remaining, j))):
                 too_much = self.held(remaining, chosen, row) > self.forecast[t][row]
                 if (too_much & (self.table.demand[j] > 0)).any():
                     return False

@@ -15,7 +15,7 @@ from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel
 from rlsched.report.words import gate_line
 
-HERE = scenario.load("lublin-256")
+SCENARIO = scenario.load("lublin-256")
 HEURISTIC = [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]
 """Bounded slowdowns of sjf; its mean is 12.5."""
 
@@ -41,11 +41,11 @@ def played(
     ]
 
 
-def judged(values: list[float], *limits: LimitCheck, **more: float) -> Verdict:
+def verdict_of(values: list[float], *limits: LimitCheck, **more: float) -> Verdict:
     """The verdict about a policy beside sjf and a worse heuristic."""
     episodes = played("it", values, learned=True, **more)
     episodes += played("sjf", HEURISTIC) + played("fcfs", [50.0] * len(HEURISTIC))
-    (result,) = verdicts(Result.of(HERE, episodes, limits=limits))
+    (result,) = verdicts(Result.of(SCENARIO, episodes, limits=limits))
     assert (result.policy, result.backfill, result.metric) == ("it", "policy", "bounded_slowdown")
     assert (result.heuristic, result.heuristic_mean) == (PolicyLabel("sjf", "greedy"), 12.5)
     return result
@@ -62,7 +62,7 @@ def judged(values: list[float], *limits: LimitCheck, **more: float) -> Verdict:
     ],
 )
 def test_a_policy_passes_where_it_is_not_worse_by_interval(values: list[float], against: str) -> None:
-    result = judged(values)
+    result = verdict_of(values)
     assert result.against == against
     assert result.passes == (against != "worse")
     assert result.low <= result.difference <= result.high
@@ -71,34 +71,34 @@ def test_a_policy_passes_where_it_is_not_worse_by_interval(values: list[float], 
 
 def test_it_is_said_in_one_line() -> None:
     better = [value - 2 for value in HEURISTIC]
-    assert gate_line(judged(better)) == f"passes the gate: better than sjf + greedy {LINE}"
-    worse = gate_line(judged([value + 2 for value in HEURISTIC]))
+    assert gate_line(verdict_of(better)) == f"passes the gate: better than sjf + greedy {LINE}"
+    worse = gate_line(verdict_of([value + 2 for value in HEURISTIC]))
     assert worse.startswith(
         "fails the gate: worse than sjf + greedy in bounded slowdown: 14.5 against 12.5, "
     )
 
 
 def test_a_policy_that_hoards_stands_back_however_good_it_is() -> None:
-    result = judged([2.0] * 6, wait=9.0)
+    result = verdict_of([2.0] * 6, wait=9.0)
     assert (result.against, result.hoards, result.passes) == ("better", True, False)
     assert gate_line(result) == "fails the gate: hoards: its jobs wait too long on average"
 
 
-def test_so_does_one_whose_hoarding_cannot_be_judged() -> None:
+def test_a_policy_of_unknown_hoarding_stands_back() -> None:
     episodes = played("it", [2.0] * 6, learned=True) + played("fcfs", HEURISTIC)
-    (result,) = verdicts(Result.of(HERE, episodes))
+    (result,) = verdicts(Result.of(SCENARIO, episodes))
     assert (result.against, result.hoards, result.passes) == ("better", True, False)
     assert gate_line(result).startswith("fails the gate: hoarding not judged")
 
 
-def test_a_limit_of_its_training_is_kept() -> None:
+def test_a_policy_beyond_its_limit_stands_back() -> None:
     retained = LimitCheck("it", "wait_time", "job", 10.0, 9.0, 8.0, 11.0)
     second = LimitCheck("another", "wait_time", "job", 10.0, 20.0, 19.0, 21.0)
-    assert judged([2.0] * 6, retained, second).passes
+    assert verdict_of([2.0] * 6, retained, second).passes
     touched = LimitCheck("it", "makespan", "episode", 10.0, 12.0, 9.0, 13.0)  # its interval holds the limit
-    assert judged([2.0] * 6, retained, touched).passes
+    assert verdict_of([2.0] * 6, retained, touched).passes
     broken = LimitCheck("it", "makespan", "episode", 10.0, 12.0, 11.0, 13.0)
-    result = judged([2.0] * 6, retained, broken)
+    result = verdict_of([2.0] * 6, retained, broken)
     assert (result.broken, result.passes) == ((broken,), False)
     assert gate_line(result) == "fails the gate: makespan of an episode broken by 20.0 %"
 
@@ -118,19 +118,19 @@ def test_more_may_be_better(values: list[float], passes: bool) -> None:
 
 def test_what_was_hardly_measured_does_not_pass() -> None:
     for values, count in (([nan] * 6, 0), ([2.0, 2.0, 2.0, 2.0, nan, nan], 4)):
-        result = judged(values)
+        result = verdict_of(values)
         assert (result.against, result.passes, result.episodes) == ("unknown", False, count)
         assert (
             gate_line(result)
             == f"fails the gate: bounded slowdown could be measured in {count} episodes only"
         )
-    (reported,) = gate_json([judged([nan] * 6)])
+    (reported,) = gate_json([verdict_of([nan] * 6)])
     assert json.loads(json.dumps(reported, allow_nan=False)) == reported
     assert (reported["mean"], reported["difference"], reported["passes"]) == (None, None, False)
 
 
 def test_figures_are_plain() -> None:
-    (reported,) = gate_json([judged([value + 2 for value in HEURISTIC])])
+    (reported,) = gate_json([verdict_of([value + 2 for value in HEURISTIC])])
     assert reported == {
         "policy": "it",
         "backfill": "policy",
@@ -152,10 +152,10 @@ def test_figures_are_plain() -> None:
 def test_heuristics_are_ranked_and_a_gate_wants_one() -> None:
     episodes = played("it", HEURISTIC, learned=True) + played("sjf", HEURISTIC, rule="easy")
     episodes += played("sjf", HEURISTIC) + played("area", HEURISTIC) + played("fcfs", [9.0] * 6)
-    result = [str(name) for name, _ in ranked(Result.of(HERE, episodes), "bounded_slowdown")]
+    result = [str(name) for name, _ in ranked(Result.of(SCENARIO, episodes), "bounded_slowdown")]
     assert result == ["fcfs + greedy", "area + greedy", "sjf + easy", "sjf + greedy"]
     with pytest.raises(ValueError, match="needs a heuristic"):
-        verdicts(Result.of(HERE, played("it", HEURISTIC, learned=True)))
+        verdicts(Result.of(SCENARIO, played("it", HEURISTIC, learned=True)))
 
 
 def test_few_episodes_are_no_gate() -> None:

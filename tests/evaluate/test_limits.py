@@ -17,7 +17,7 @@ from rlsched.scenario import Objective, Scenario
 from rlsched.sim.metrics import Played
 
 
-def paid(jobs: int, cost: float) -> Played:
+def costly(jobs: int, cost: float) -> Played:
     """An episode of so many jobs, in which so much was paid."""
     table = JobTable.build(submit=[0] * jobs, runtime=[1] * jobs, demand=[1] * jobs)
     run = Played.of_starts(table, np.zeros(jobs, np.int64))
@@ -55,7 +55,7 @@ def test_a_relative_limit_is_a_multiple_of_what_the_heuristic_costs_on_each_epis
         check_limits("it", unknown, [1], [Jobs(jobs)], {None: runs[:1]})
 
 
-def test_long_waits_and_unused_units_are_judged_without_a_horizon() -> None:
+def test_limits_of_long_waits_and_unused_units_without_a_horizon() -> None:
     """On two units jobs of 6, 4 and 2 ticks and one unit each; none is to wait longer than 4 ticks."""
     jobs = JobTable.build(submit=[0, 0, 0], runtime=[6, 4, 2], demand=[1, 1, 1])
     limits = {"job_starvation": 0.0, "long_waits": 0.0, "unused_capacity": 3.0}
@@ -92,8 +92,8 @@ def test_long_waits_of_a_job_are_the_share_of_jobs_and_may_be_relative() -> None
 
 
 @pytest.mark.parametrize(("per", "mean"), [("episode", 30.0), ("job", 5.0)])
-def test_what_was_paid_is_held_against_the_limit(per: str, mean: float) -> None:
-    runs = [paid(10, 40.0), paid(2, 20.0), paid(10, 30.0), paid(10, 30.0)]  # of a job 4, 10, 3, 3
+def test_mean_cost_is_compared_with_the_limit(per: str, mean: float) -> None:
+    runs = [costly(10, 40.0), costly(2, 20.0), costly(10, 30.0), costly(10, 30.0)]  # of a job 4, 10, 3, 3
     costs = {"delayed_jobs": 25.0, "energy": None}
     (result,) = check_limits("it", simulated(Objective(costs=costs, limits_per=per)), [8], runs, {None: runs})
     assert result.mean == pytest.approx(mean)

@@ -17,7 +17,7 @@ from rlsched.report.tables import seeds_table
 from rlsched.report.words import judgement, within
 from rlsched.scenario import Objective, Scenario
 
-from .test_limits import paid, simulated
+from .test_limits import costly, simulated
 
 
 def played(policy: str, values: list[float], seed: int | None = None, **more: float) -> list[EpisodeResult]:
@@ -51,7 +51,7 @@ def test_means_differences_and_wins_are_those_of_all_seeds_and_episodes() -> Non
     assert row.low < row.mean < row.high
 
 
-def test_seeds_are_told_apart() -> None:
+def test_results_of_each_seed() -> None:
     results = [*SJF, *SEEDS]
     (row,) = summarise_seeds(results, summarise(results))
     assert (row.policy, row.metric, row.seeds) == ("it", "wait", (2, 5))
@@ -79,7 +79,7 @@ def test_a_policy_has_training_seeds_or_none() -> None:
         summarise([*SEEDS, *mixed])
 
 
-def test_hoarding_is_judged_of_all_and_of_each() -> None:
+def test_hoarding_over_all_seeds_and_by_seed() -> None:
     reference = played("sjf", [100.0, 100.0], schedule_span=1.0, completion_ratio=1.0)
     good, bad = (
         played("it", [wait, wait], seed, schedule_span=1.0, completion_ratio=1.0)
@@ -94,8 +94,8 @@ def test_hoarding_is_judged_of_all_and_of_each() -> None:
     assert judgement(finding).endswith("wait too long on average; seeds 1 and 2 alone hoard")
 
 
-def test_limits_are_kept_by_all_or_by_each() -> None:
-    cheap, dear = ([paid(10, cost), paid(10, cost)] for cost in (10.0, 28.0))
+def test_limits_over_all_seeds_and_by_seed() -> None:
+    cheap, dear = ([costly(10, cost), costly(10, cost)] for cost in (10.0, 28.0))
     limited = simulated(Objective(costs={"delayed_jobs": 25.0}, limits_per="episode"))
     (result,) = check_limits("it", limited, [8], cheap, {0: cheap, 4: dear})
     assert (result.mean, result.low, result.high) == pytest.approx((19.0, 10.0, 28.0))

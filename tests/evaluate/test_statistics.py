@@ -212,7 +212,7 @@ def test_jobs_that_never_start_are_hoarded() -> None:
     assert [finding.breached for finding in hoarding([reference, lazy, idle])] == [True, True]
 
 
-def test_without_greedy_sjf_hoarding_is_not_judged() -> None:
+def test_without_greedy_sjf_hoarding_is_unknown() -> None:
     (finding,) = hoarding([with_metrics("a", True, schedule_span=1.0, wait=5.0)])
     assert finding.breached is None
     assert finding.episodes == 0

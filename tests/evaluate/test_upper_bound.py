@@ -82,7 +82,7 @@ def test_the_battery_is_enclosed() -> None:
 
 
 @pytest.mark.parametrize(("requests", "value"), [(False, 1.0), (True, 0.0)])
-def test_requests_count_if_asked_for(requests: bool, value: float) -> None:
+def test_requested_times_bound_jobs_if_chosen(requests: bool, value: float) -> None:
     """There are never three ticks of power in a row."""
     table = jobs(runtime=[2], requested=[3], demand=[1])
     scenario = green(power={}, max_ticks=8)

@@ -33,7 +33,7 @@ from rlsched.offline.recipe import Recipe, parse_behaviors
 from rlsched.scenario import Scenario
 from tests.offline.conftest import nobody
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_address")]
 
 
 ROWS = 4000
@@ -241,7 +241,7 @@ def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
     manifest.write_text(json.dumps(values).replace("recorded by", "written by"))
     assert go_on(4096, "--dataset", now) == 2
     reported = capsys.readouterr().err
-    assert f"{out}: was begun with another dataset (" in reported
+    assert f"{out}: was started with another dataset (" in reported
     assert "bring that back, or begin another run" in reported
     manifest.write_text(whole)
     assert go_on(4096, "--dataset", now) == 0

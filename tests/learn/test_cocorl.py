@@ -36,7 +36,7 @@ from rlsched.sim.simulator import VectorSimulator
 from .conftest import TINY
 from .test_gae import Chunk, powers, reference
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_address")]
 MODULE = "default_policy"
 GAMMA, LAMBDA = 0.97, 0.9
 LIMITS = {"delayed_jobs": 40.0, "energy": 30.0}

@@ -41,7 +41,7 @@ LEFT_BYTES = 200_000
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest, small: Scenario, kept_ray: str) -> Iterator[RllibEngine]:
+def engine(request: pytest.FixtureRequest, small: Scenario, ray_address: str) -> Iterator[RllibEngine]:
     algo, runners, *more = request.param
     feed = EpisodeFeed(small)
     settings = [*SETTINGS, f"algo={algo}", f"sampling.runners={runners}", *more]
@@ -106,7 +106,7 @@ class Failing(BatchedEnvRunner):
 
 
 @pytest.fixture
-def failing(kept_ray: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def failing(ray_address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Failing is pickled whole: other processes do not know this file."""
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(algorithms, "BatchedEnvRunner", Failing)
@@ -148,7 +148,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.long
 def test_a_full_disk_ends_the_run_with_a_checkpoint_that_loads(
-    disk: Path, kept_ray: str, capsys: pytest.CaptureFixture[str]
+    disk: Path, ray_address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = disk / "run"
     words = ["train", "--scenario", "lublin-256", "--out", str(out)]

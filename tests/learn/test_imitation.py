@@ -98,7 +98,7 @@ def test_teachers_that_cannot_teach(short: Scenario, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_training_goes_on_from_what_was_imitated(short: Scenario, kept_ray: str) -> None:
+def test_training_goes_on_from_what_was_imitated(short: Scenario, ray_address: str) -> None:
     """The learner and the runners have the imitated weights, not only the policy that is kept."""
     from rlsched.learn.config.training import make_config
     from rlsched.learn.rllib.engine import RllibEngine

@@ -66,7 +66,7 @@ def test_the_run_ends_with_the_reason_and_can_go_on(
     algo: str,
     learners: int,
     pickled: None,
-    kept_ray: str,
+    ray_address: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

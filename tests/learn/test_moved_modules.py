@@ -30,7 +30,7 @@ def modules(file: Path) -> set[str]:
 
 
 def test_a_checkpoint_loads_whatever_modules_its_classes_were_in(
-    small: Scenario, tiny: TrainConfig, kept_ray: str, tmp_path: Path
+    small: Scenario, tiny: TrainConfig, ray_address: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ModuleNotFoundError):
         pickle.loads(FORMER)

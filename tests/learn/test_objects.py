@@ -28,7 +28,7 @@ SETTINGS = [
 
 
 @pytest.fixture
-def fresh_ray(own_ray: None) -> Iterator[None]:
+def fresh_ray(fresh_ray: None) -> Iterator[None]:
     """What others have left behind, and is collected now, would hide what is not."""
     with ray_session(None):
         yield

@@ -32,7 +32,7 @@ from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import Reader
 from rlsched.scenario import Scenario
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("kept_ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_address")]
 MODULE = "default_policy"
 GAMMA = 0.998
 LIFETIME = "num_env_steps_sampled_lifetime"

@@ -360,7 +360,7 @@ SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "wor
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.usefixtures("kept_ray")
+@pytest.mark.usefixtures("ray_address")
 def test_others_play_and_learn(brief: Scenario) -> None:
     """A remote runner and two learners: they stay alike, and what is remembered is learned."""
     words = [*TINY, *REMEMBERS, "sampling.runners=1", "learners=2"]
@@ -388,7 +388,7 @@ SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "wor
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.usefixtures("kept_ray")
+@pytest.mark.usefixtures("ray_address")
 def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Trained within limits after a teacher, gone on with, evaluated, and recorded."""
     reported = [word for setting in (*TINY, *REMEMBERS) for word in ("--set", setting)]

@@ -189,7 +189,7 @@ def test_goes_on_with_a_trace_that_has_moved_but_with_no_other(
     assert f"{was}: no such file" in capsys.readouterr().err
     now.write_bytes(jobs + b"\n")
     assert main([*go_on, "--trace", str(now)]) == 2
-    assert f"{out}: was begun with another trace (" in capsys.readouterr().err
+    assert f"{out}: was started with another trace (" in capsys.readouterr().err
     now.write_bytes(jobs)
     assert main([*go_on, "--trace", str(now)]) == 0
     assert int(rows(out)[-1]["steps"]) >= 2 * int(steps)

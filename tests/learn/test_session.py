@@ -27,7 +27,7 @@ from rlsched.learn.rllib import session
 from rlsched.learn.rllib.resources import bundles
 from rlsched.learn.rllib.session import ray_session
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_ray")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_ray")]
 
 
 def niceness() -> int:

@@ -87,7 +87,7 @@ def test_only_the_last_iteration_is_shorter(left: float, usual: float, end: floa
     ],
 )
 def test_an_engine_samples_a_share_of_an_iteration(
-    small: Scenario, kept_ray: str, settings: tuple[str, ...], whole: int, half: int
+    small: Scenario, ray_address: str, settings: tuple[str, ...], whole: int, half: int
 ) -> None:
     feed = EpisodeFeed(small)
     engine = RllibEngine(make_config({}, "test", [*TINY, *settings]).settled(feed.scenario), feed, 0)
@@ -105,7 +105,9 @@ def test_an_engine_samples_a_share_of_an_iteration(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algo", ["bc", "cql", "rare"])
-def test_of_a_dataset_a_share_is_read(short: Scenario, sjf_dataset: Path, kept_ray: str, algo: str) -> None:
+def test_of_a_dataset_a_share_is_read(
+    short: Scenario, sjf_dataset: Path, ray_address: str, algo: str
+) -> None:
     words = [f"algo={algo}", f"dataset={sjf_dataset}", f"{algo}.rows=1000", f"{algo}.minibatch=100"]
     feed = EpisodeFeed(short)
     engine = RllibEngine(make_config({}, "test", words).settled(feed.scenario), feed, 0)

@@ -148,7 +148,7 @@ def stopped(folders: Path) -> Iterator[dict[str, Stopped]]:
 
 
 @pytest.fixture(scope="module")
-def run(folders: Path, kept_ray: str) -> Path:
+def run(folders: Path, ray_address: str) -> Path:
     """A run that was left alone: two iterations."""
     folder = folders / "run"
     assert main(command(folder, "--json", folders / "run.json")) == 0
@@ -416,7 +416,7 @@ def test_the_policy_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.long
-def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stopped], kept_ray: str) -> None:
+def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stopped], ray_address: str) -> None:
     killed = stopped["killed"]
     assert killed.code == -signal.SIGKILL
     folder = killed.folder
@@ -445,7 +445,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(stopped: dict[str, Stoppe
 
 
 @pytest.mark.long
-def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], kept_ray: str) -> None:
+def test_ctrl_c_saves_and_the_run_goes_on(stopped: dict[str, Stopped], ray_address: str) -> None:
     interrupted = stopped["interrupted"]
     assert interrupted.code == 130, interrupted.err
     assert interrupted.err.endswith("interrupted\n")

@@ -29,7 +29,7 @@ def wait_for_ray() -> None:
 @pytest.mark.parametrize(
     "waits", [lambda: time.sleep(60), lambda: queue.Queue[int]().get(timeout=60), wait_for_ray]
 )
-def test_the_watchdog_ends_a_wait(waits: Callable[[], None], kept_ray: str) -> None:
+def test_the_watchdog_ends_a_wait(waits: Callable[[], None], ray_address: str) -> None:
     began = time.monotonic()
     with (
         pytest.raises(StalledError, match="iteration 3 took more than"),

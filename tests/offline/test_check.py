@@ -158,7 +158,7 @@ def test_a_damaged_file_is_named(dataset: Path, damage: Callable[[Path], None], 
 
 
 @pytest.mark.parametrize("place", range(0, 100, 7))
-def test_a_flipped_byte_is_found_wherever_it_is(dataset: Path, place: int) -> None:
+def test_a_flipped_byte_is_detected_anywhere(dataset: Path, place: int) -> None:
     """And where it is among the rows, these are named."""
     path = dataset / SHARD
     at_byte(lambda size: size * place // 100)(path)

@@ -49,7 +49,7 @@ def unbroken(short: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_there_are_as_many_decisions_as_asked_for(unbroken: Path) -> None:
+def test_a_collection_has_the_requested_decisions(unbroken: Path) -> None:
     """And hardly more: the episodes of the last shard are those that are still needed."""
     manifest = read_manifest(unbroken)
     assert STEPS <= manifest.rows < 1.1 * STEPS
@@ -209,9 +209,9 @@ def test_who_cannot_play_is_refused_before_anything_is_written(
 
 
 @pytest.fixture
-def begun(short: Scenario, tmp_path: Path) -> DatasetFolder:
+def started_folder(short: Scenario, tmp_path: Path) -> DatasetFolder:
     """A collection that was stopped after some shards."""
-    folder, recorded = DatasetFolder(tmp_path / "begun"), 0
+    folder, recorded = DatasetFolder(tmp_path / "started_folder"), 0
 
     def stop(more: int) -> None:
         nonlocal recorded
@@ -226,19 +226,21 @@ def begun(short: Scenario, tmp_path: Path) -> DatasetFolder:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_it_does_not_go_on_from_a_damaged_shard(begun: DatasetFolder, unbroken: Path, whole: bool) -> None:
+def test_it_does_not_go_on_from_a_damaged_shard(
+    started_folder: DatasetFolder, unbroken: Path, whole: bool
+) -> None:
     """It says which to remove; then that one is recorded again, and all is as it was."""
     if whole:
-        collect(*begun.read(), begun, nobody, resume=True)
-    path = begun.shard(1)
+        collect(*started_folder.read(), started_folder, nobody, resume=True)
+    path = started_folder.shard(1)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(BadInputError, match=r"part-00001\.parquet: .*; remove it: it is recorded again"):
-        collect(*begun.read(), begun, nobody, resume=True)
+        collect(*started_folder.read(), started_folder, nobody, resume=True)
     path.unlink()
-    collect(*begun.read(), begun, nobody, resume=True)
-    assert files(begun.path) == files(unbroken)
+    collect(*started_folder.read(), started_folder, nobody, resume=True)
+    assert files(started_folder.path) == files(unbroken)
 
 
 def test_it_does_not_go_on_with_another_policy(short: Scenario, tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ def test_it_does_not_go_on_with_another_policy(short: Scenario, tmp_path: Path) 
         next(iter(net.parameters())).add_(1.0)
     TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
     more = spec.model_copy(update={"steps": 300})
-    with pytest.raises(BadInputError, match="was begun with another policy"):
+    with pytest.raises(BadInputError, match="was started with another policy"):
         collect(short, more, folder, lambda path: load_policy(Path(path)), resume=True)
     assert files(folder.path) == before
 

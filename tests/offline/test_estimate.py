@@ -28,13 +28,13 @@ class Chances:
     fingerprint, num_resources, recurrent = "", 2, False
 
     def __init__(self, scenario: Scenario, logit_scale: float) -> None:
-        self.scenario, self.sharpness = scenario, logit_scale
+        self.scenario, self.logit_scale = scenario, logit_scale
 
     def probabilities(
         self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
         """The earlier in the window, the likelier."""
-        logits = np.where(mask > 0, -self.sharpness * np.arange(mask.shape[1]), -np.inf)
+        logits = np.where(mask > 0, -self.logit_scale * np.arange(mask.shape[1]), -np.inf)
         if not sample:
             return (logits == logits.max(axis=1, keepdims=True)).astype(float)
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -42,7 +42,7 @@ class Chances:
         return result
 
 
-def judged(folder: Path, policy: Chances, *, sample: bool, gamma: float = GAMMA) -> Judgement:
+def estimate(folder: Path, policy: Chances, *, sample: bool, gamma: float = GAMMA) -> Judgement:
     manifest = read_manifest(folder)
     read, fits = [0], [0]
 
@@ -100,7 +100,7 @@ def test_importance_sampling_is_what_a_loop_comes_to(short: Scenario, noisy: Pat
             weights[t] += ratio
             discount *= GAMMA**ticks
         weights[len(rows) :] += ratio
-    result = judged(noisy, policy, sample=True).policies["it"]
+    result = estimate(noisy, policy, sample=True).policies["it"]
     assert result.wis.mean == pytest.approx((earned / weights).sum(), rel=1e-5)
     assert result.wis.low <= result.wis.mean <= result.wis.high
     assert 1 < result.effective < read_manifest(noisy).episodes
@@ -115,15 +115,15 @@ def test_what_was_recorded_is_the_mean_of_its_returns(short: Scenario, noisy: Pa
             earned += discount * reward
             discount *= GAMMA**ticks
         returns.append(earned)
-    result = judged(noisy, Chances(short, 0.05), sample=True).recorded
+    result = estimate(noisy, Chances(short, 0.05), sample=True).recorded
     assert result.mean == pytest.approx(np.mean(returns), rel=1e-6)
 
 
 @pytest.mark.slow
-def test_who_recorded_it_agrees_with_itself_and_is_judged_as_it_was(short: Scenario, tmp_path: Path) -> None:
+def test_the_estimate_of_the_behavior_policy_is_its_recorded_return(short: Scenario, tmp_path: Path) -> None:
     """fcfs takes the first of the window that fits: so does this policy, and both estimates know it."""
     collected(short, recipe("fcfs", 12000), tmp_path / "plain")
-    subject = judged(tmp_path / "plain", Chances(short, 1.0), sample=False)
+    subject = estimate(tmp_path / "plain", Chances(short, 1.0), sample=False)
     result = subject.policies["it"]
     assert result.agreement["fcfs"] > 0.999
     assert result.wis.mean == pytest.approx(subject.recorded.mean, rel=0.01)
@@ -137,8 +137,8 @@ def test_what_nobody_did_throughout_is_known_from_pieces(short: Scenario, tmp_pa
     """Half of the decisions of these episodes are random; what fcfs would earn is known all the same."""
     collected(short, recipe("fcfs", 12000, seed=1), tmp_path / "plain")
     collected(short, recipe("fcfs", 12000, noise=0.5), tmp_path / "noisy")
-    truth = judged(tmp_path / "plain", Chances(short, 1.0), sample=False).recorded
-    result = judged(tmp_path / "noisy", Chances(short, 1.0), sample=False).policies["it"]
+    truth = estimate(tmp_path / "plain", Chances(short, 1.0), sample=False).recorded
+    result = estimate(tmp_path / "noisy", Chances(short, 1.0), sample=False).policies["it"]
     assert result.fqe.low < truth.high
     assert truth.low < result.fqe.high
     assert abs(result.fqe.mean - truth.mean) < 0.1 * truth.mean
@@ -157,7 +157,7 @@ def test_what_nobody_recorded_is_said_to_be_unlike(short: Scenario, tmp_path: Pa
             return chances
 
     collected(short, recipe("sjf", 8000), tmp_path / "sjf")
-    result = judged(tmp_path / "sjf", Waits(short, 0.0), sample=False).policies["it"]
+    result = estimate(tmp_path / "sjf", Waits(short, 0.0), sample=False).policies["it"]
     assert result.unlike > 0.9
     assert result.agreement["sjf"] < 0.01
     assert np.isnan(result.wis.mean)
@@ -190,7 +190,7 @@ def test_what_is_lost_counts_like_what_is_earned(noisy: Path, factor: float) -> 
     assert second.effective == pytest.approx(abs(factor) * as_it_is.effective)
 
 
-def test_nothing_is_kept_of_episodes_that_are_over(noisy: Path) -> None:
+def test_ended_episodes_free_their_memory(noisy: Path) -> None:
     weighing, going_on = Weighing(), set()
     for chunk in chunks(noisy, read_manifest(noisy), lambda _: None):
         weighing.add(chunk, np.ones(len(chunk)), GAMMA)

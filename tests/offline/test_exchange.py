@@ -66,7 +66,7 @@ def test_a_log_of_flat_observations(cheap: Scenario, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_our_own_shards_are_plain_parquet(dataset: Path, short: Scenario, tmp_path: Path) -> None:
+def test_shards_of_rlsched_are_plain_parquet(dataset: Path, short: Scenario, tmp_path: Path) -> None:
     """Their episodes stand in several row groups, between others."""
     made = imported(dataset, short, tmp_path / "out")
     assert (made.left_out, made.manifest.rows) == (0, read_manifest(dataset).rows)
@@ -129,7 +129,7 @@ def test_without_names_episodes_end_where_a_row_says_so(tmp_path: Path) -> None:
     assert (made.manifest.rows, made.left_out) == (6, 0)
 
 
-def test_what_a_log_says_of_what_follows_is_kept(tmp_path: Path) -> None:
+def test_next_observations_of_a_log_are_imported(tmp_path: Path) -> None:
     """Then the last decision of an episode that was cut stays."""
     table = by_hand()
     table["new_obs"] = [*table["obs"][1:3], table["obs"][0], *table["obs"][4:6], table["obs"][1]]
@@ -275,7 +275,7 @@ def test_what_cannot_be_is_named(
     assert sorted(tmp_path.glob("*out*")) == []
 
 
-def test_costs_are_asked_for(short: Scenario, tmp_path: Path) -> None:
+def test_missing_costs_are_refused(short: Scenario, tmp_path: Path) -> None:
     path = plain(by_hand(), tmp_path / "log.parquet")
     with pytest.raises(BadInputError, match=r"no column 'costs'; record delayed_jobs, suspension"):
         imported(path, short, tmp_path / "out")
@@ -290,7 +290,7 @@ def test_cut_files_are_refused(retained: float, dataset: Path, short: Scenario, 
         imported(dataset, short, tmp_path / "out")
 
 
-def test_a_flipped_byte_is_found(dataset: Path, short: Scenario, tmp_path: Path) -> None:
+def test_a_flipped_byte_of_a_source_is_detected(dataset: Path, short: Scenario, tmp_path: Path) -> None:
     path = dataset / "part-00001.parquet"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

@@ -80,7 +80,7 @@ def test_a_dataset_of_an_older_version_is_read(dataset: Path) -> None:
         ),
     ],
 )
-def test_shards_that_are_not_its_own_are_refused(dataset: Path, edit: Edit, line: str) -> None:
+def test_shards_of_other_datasets_are_refused(dataset: Path, edit: Edit, line: str) -> None:
     written(dataset, edit)
     assert line in refused(dataset)
 

@@ -95,7 +95,7 @@ def test_importing_an_older_dataset_cuts_what_lies_ahead(
 
 
 @pytest.mark.parametrize(("name", "window"), [("deeprm", 5), ("lublin-sizes", 6)])
-def test_widths_that_may_mean_both_are_told_apart_or_refused(name: str, window: int) -> None:
+def test_ambiguous_widths_are_resolved_or_refused(name: str, window: int) -> None:
     """A flat observation of now is as wide as an older vector, with a privileged block in its middle."""
     chosen = scenario.load(name, [f"decision.window={window}"])
     ours, rest = (Layouts.of(chosen, 1, vectors=vectors) for vectors in (True, False))

@@ -27,7 +27,7 @@ from .conftest import nobody, recipe
 COUNT = 8
 
 
-def who(spec: Recipe, first: int) -> list[int]:
+def behaviors_of(spec: Recipe, first: int) -> list[int]:
     return list(islice(turns(spec.behaviors), first, first + COUNT))
 
 
@@ -35,7 +35,7 @@ def recorded(
     chosen: Scenario, spec: Recipe, first: int = 0
 ) -> tuple[Recording, pa.Table, list[Episode], list[int]]:
     feed = EpisodeFeed(chosen.public)
-    recording = Recording(feed, spec, nobody, number=3, first=first, behaviors=who(spec, first))
+    recording = Recording(feed, spec, nobody, number=3, first=first, behaviors=behaviors_of(spec, first))
     table = pa.concat_tables(recording.tables())
     episodes, seeds = drawn(feed, spec.seed, first, COUNT)
     return recording, table, episodes, seeds.tolist()
@@ -131,7 +131,7 @@ def test_what_is_in_a_row_group_does_not_matter(short: Scenario, monkeypatch: py
     _, whole, _, _ = recorded(short, spec)
     monkeypatch.setattr("rlsched.offline.record.ROW_GROUP_BYTES", 100_000)
     feed = EpisodeFeed(short.public)
-    pieces = list(Recording(feed, spec, nobody, number=3, first=0, behaviors=who(spec, 0)).tables())
+    pieces = list(Recording(feed, spec, nobody, number=3, first=0, behaviors=behaviors_of(spec, 0)).tables())
     assert len(pieces) > 5
     assert max(piece.nbytes for piece in pieces) < 110_000
     order = [("eps_id", "ascending"), ("t", "ascending")]

@@ -108,7 +108,7 @@ def test_what_cannot_be_followed_is_counted() -> None:
     }
 
 
-def test_a_start_between_two_events_is_told_apart() -> None:
+def test_a_start_between_two_events_is_counted_separately() -> None:
     """B was held until 900, and nothing happens before A ends at 1,000: it starts at 0."""
     jobs = JobTable.build(submit=[0, 0], runtime=[1000, 5], demand=[1, 1], start=[0, 900])
     starts, reported = replayed(jobs, 4)
@@ -126,7 +126,7 @@ def test_a_job_that_nobody_knows_of_holds_up_nobody() -> None:
     assert play(queued(action_rule="fit", window=4), jobs, None).tolist() == [0, 100, 1]
 
 
-def test_who_waits_at_the_head_of_a_full_machine_is_seen() -> None:
+def test_the_first_job_of_a_full_machine_is_in_the_window() -> None:
     """Nobody is asked then; B is late for its units, not for its place."""
     jobs = JobTable.build(submit=[0, 1], runtime=[10, 1], demand=[5, 5], start=[0, 2])
     _, reported = replayed(jobs, 4)

@@ -47,7 +47,7 @@ def iterations(folder: RunFolder) -> list[int]:
 
 @pytest.mark.long
 def test_from_file_to_report(
-    tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: dict[str, Any], ray_address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["objectives"] = [{"metric": "job_value_ratio"}, {"metric": "ppo.learning_rate"}]
     path, out = write(tmp_path / "rates.yaml", tiny), tmp_path / "out"
@@ -86,7 +86,7 @@ def test_from_file_to_report(
 
 @pytest.mark.long
 def test_a_killed_and_resumed_sweep_has_the_same_result(
-    tiny: dict[str, Any], kept_ray: str, tmp_path: Path
+    tiny: dict[str, Any], ray_address: str, tmp_path: Path
 ) -> None:
     tiny["base"]["steps"] = 8192
     tiny["base"]["validation"]["every"] = 4
@@ -131,7 +131,7 @@ def test_a_killed_and_resumed_sweep_has_the_same_result(
 
 
 @pytest.mark.long
-def test_worse_trials_are_stopped_early(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
+def test_worse_trials_are_stopped_early(tiny: dict[str, Any], ray_address: str, tmp_path: Path) -> None:
     tiny["seeds"] = [0]
     tiny["space"] = {"ppo.learning_rate": {"log_uniform": [1e-5, 1e-2]}}
     tiny["search"] = {"kind": "asha", "samples": 6, "reduction_factor": 2}
@@ -163,7 +163,7 @@ def test_worse_trials_are_stopped_early(tiny: dict[str, Any], kept_ray: str, tmp
 
 
 @pytest.mark.long
-def test_optuna_resumes_with_its_results(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
+def test_optuna_resumes_with_its_results(tiny: dict[str, Any], ray_address: str, tmp_path: Path) -> None:
     """Evaluations with two objectives; half of the points exist already."""
     tiny |= {"policy": "packing:now", "episodes": 2, "base": {"scenario": "green-10"}}
     tiny["space"] = {"workload.load": {"uniform": [0.4, 1.2]}, "decision.window": {"values": [2, 5]}}
@@ -183,7 +183,7 @@ def test_optuna_resumes_with_its_results(tiny: dict[str, Any], kept_ray: str, tm
 
 
 @pytest.mark.long
-def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
+def test_optuna_tries_each_point_once(tiny: dict[str, Any], ray_address: str, tmp_path: Path) -> None:
     """In a space of four points all four are tried, though nine are requested."""
     tiny |= {"policy": "packing:now", "episodes": 1, "seeds": [0], "set": ["episode.max_ticks=50"]}
     tiny["base"] = {"scenario": "green-10"}
@@ -197,7 +197,7 @@ def test_optuna_tries_each_point_once(tiny: dict[str, Any], kept_ray: str, tmp_p
 
 @pytest.mark.long
 def test_the_error_of_a_failed_trial_is_reported(
-    tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: dict[str, Any], ray_address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["failures"] = 0
     tiny["seeds"] = [0]
@@ -216,7 +216,7 @@ def test_the_error_of_a_failed_trial_is_reported(
 
 @pytest.mark.long
 def test_the_error_of_a_trial_that_cannot_start_is_reported(
-    tiny: dict[str, Any], kept_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: dict[str, Any], ray_address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny["failures"] = 0
     path, out = write(tmp_path / "sweep.yaml", tiny), tmp_path / "out"
@@ -255,7 +255,7 @@ def test_a_stopped_trial_is_not_completed(tiny: dict[str, Any], tmp_path: Path) 
     assert 0 < latest[1].steps < 4096
 
 
-def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: str, tmp_path: Path) -> None:
+def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], ray_address: str, tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path / "sweep")
     sweep = Sweep.model_validate(tiny)
     folder.create(sweep)
@@ -267,7 +267,7 @@ def test_a_sweep_is_searched_by_one_process(tiny: dict[str, Any], kept_ray: str,
 
 @pytest.mark.long
 def test_a_policy_that_violates_limits_ranks_last(
-    tiny: dict[str, Any], kept_ray: str, tmp_path: Path
+    tiny: dict[str, Any], ray_address: str, tmp_path: Path
 ) -> None:
     tiny |= {"policy": "packing:now", "episodes": 3, "seeds": [0], "set": ["episode.max_ticks=300"]}
     tiny["base"] = {"scenario": "green-10"}
@@ -281,7 +281,7 @@ def test_a_policy_that_violates_limits_ranks_last(
 
 
 def test_too_large_a_trial_is_refused_before_anything_starts(
-    tiny: dict[str, Any], kept_ray: str, tmp_path: Path
+    tiny: dict[str, Any], ray_address: str, tmp_path: Path
 ) -> None:
     tiny["space"] = {"sampling.runners": {"values": [0, 500]}}
     folder = SweepFolder(tmp_path / "sweep")
@@ -291,7 +291,7 @@ def test_too_large_a_trial_is_refused_before_anything_starts(
 
 
 @pytest.mark.long
-def test_a_sweep_continues_without_a_lost_node(tiny: dict[str, Any], own_ray: None, tmp_path: Path) -> None:
+def test_a_sweep_continues_without_a_lost_node(tiny: dict[str, Any], fresh_ray: None, tmp_path: Path) -> None:
     """Three nodes with one trial each; one node is lost after its first checkpoint."""
     tiny["base"]["steps"] = 16_384
     tiny["seeds"] = [0]
