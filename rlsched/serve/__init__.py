@@ -1,1 +1,1 @@
-"""The decision service: what a trained policy would do now, asked over HTTP."""
+"""The decision service: decisions of trained policies over HTTP."""

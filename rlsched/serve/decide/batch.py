@@ -67,7 +67,7 @@ class Batch:
         """
         check_clusters(formulation, clusters, units)
         in_service = np.broadcast_to(units, (len(clusters), len(units)))
-        if clusters.given("free"):
+        if clusters.optional("free"):
             missing = _out_of_service(clusters, units)
             rows = np.flatnonzero(missing.any(axis=1))
             clusters = clusters.with_running(rows, OUT_OF_SERVICE, missing[rows], clusters.now[rows], LONG_S)
@@ -106,7 +106,7 @@ def _out_of_service(clusters: Clusters, units: IntArray) -> IntArray:
     """(cluster, resource) units neither free nor held by a job, for clusters that give their free units."""
     held = clusters.held
     missing = np.zeros_like(held)
-    for k, free in clusters.given("free"):
+    for k, free in clusters.optional("free"):
         missing[k] = units - held[k] - free
         if missing[k].min() < 0:
             r = int(missing[k].argmin())
@@ -213,7 +213,7 @@ def _history(formulation: Formulation, clusters: Clusters, requested: IntArray) 
         np.minimum.at(began, cluster, clusters.submit[real] // tick_s)
         np.add.at(arrived, cluster, 1)
         np.add.at(work, cluster, clusters.demand[real, 0] * requested[real])
-        for k, history in clusters.given("history"):
+        for k, history in clusters.optional("history"):
             began[k] = now[k] - history.seconds // tick_s
             arrived[k], finished[k] = history.arrived, history.finished
             used_requests[k], work[k] = history.used_requests, history.work // tick_s
@@ -229,7 +229,7 @@ def _history(formulation: Formulation, clusters: Clusters, requested: IntArray) 
 def _reserved(clusters: Clusters) -> IntArray:
     """(cluster,) index of the job that holds the reservation; -1: none."""
     reserved, first = np.full(len(clusters), -1), clusters.first
-    for k, name in clusters.given("reserved"):
+    for k, name in clusters.optional("reserved"):
         ids = clusters.ids[first[k] : first[k + 1]].tolist()
         if name not in ids:
             problem = f"job {name!r} is larger than the cluster"
@@ -244,7 +244,7 @@ def _battery_wh(formulation: Formulation, clusters: Clusters) -> FloatArray:
     levels_kwh = np.zeros(len(clusters))
     if power is not None and power.battery is not None:
         levels_kwh += power.battery.initial * power.battery.capacity_kwh
-        for k, level in clusters.given("battery_kwh"):
+        for k, level in clusters.optional("battery_kwh"):
             levels_kwh[k] = level
     return 1000.0 * levels_kwh
 
@@ -252,7 +252,7 @@ def _battery_wh(formulation: Formulation, clusters: Clusters) -> FloatArray:
 def _follows_supply(formulation: Formulation, clusters: Clusters) -> NDArray[np.bool_]:
     """(cluster,) whether the units on follow from the supply."""
     follows = np.full(len(clusters), formulation.horizon > 0)
-    for k, _ in clusters.given("units_on"):
+    for k, _ in clusters.optional("units_on"):
         follows[k] = False
     return follows
 
@@ -260,7 +260,7 @@ def _follows_supply(formulation: Formulation, clusters: Clusters) -> NDArray[np.
 def _forecast(formulation: Formulation, clusters: Clusters, name: str, default: float) -> FloatArray:
     """(cluster, tick) values of a forecast."""
     forecasts = np.full((len(clusters), formulation.horizon), default)
-    for k, values in clusters.given(name):
+    for k, values in clusters.optional(name):
         forecasts[k] = _padded(values, formulation.horizon)
     return forecasts
 
@@ -268,7 +268,7 @@ def _forecast(formulation: Formulation, clusters: Clusters, name: str, default: 
 def _units_on(formulation: Formulation, clusters: Clusters, resources: int) -> NDArray[np.int32]:
     """(cluster, resource, tick) units on."""
     units_on = np.zeros((len(clusters), resources, formulation.horizon), np.int32)
-    for k, rows in clusters.given("units_on"):
+    for k, rows in clusters.optional("units_on"):
         for r, row in enumerate(rows):
             units_on[k, r] = _padded(row, formulation.horizon)
     return units_on

@@ -47,7 +47,7 @@ def check_names(clusters: Clusters) -> None:
         BadInputError: no waiting job holds the reservation, or a job is listed twice.
     """
     bounds, ids = clusters.first.tolist(), clusters.ids.tolist()
-    for k, name in clusters.given("reserved"):
+    for k, name in clusters.optional("reserved"):
         part = slice(bounds[k], bounds[k + 1])
         waits = (clusters.place[part] == READY) | (clusters.place[part] == WAITING)
         if name not in clusters.ids[part][waits].tolist():
@@ -122,10 +122,10 @@ def refuse(path: str, problem: str, remedy: str) -> NoReturn:
 
 
 def _check_without_horizon(formulation: Formulation, clusters: Clusters) -> None:
-    for k, free in clusters.given("free"):
+    for k, free in clusters.optional("free"):
         _check_length(formulation, free, f"{clusters.path_to(k)}free")
     for name in HORIZON_FIELDS:
-        for k, value in clusters.given(name):
+        for k, value in clusters.optional(name):
             if value:  # a battery of 0 kWh says as little as an empty list
                 _refuse_horizon(f"{clusters.path_to(k)}{name}")
     if formulation.scenario.decision.action_rule == "fit":
@@ -138,7 +138,7 @@ def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: lis
     problem = "is not supported by a policy with a horizon"
     _refuse_given(clusters, "free", problem, "send units_on")
     _refuse_given(clusters, "reserved", problem, "list planned jobs instead")
-    for k, rows in clusters.given("units_on"):
+    for k, rows in clusters.optional("units_on"):
         _check_length(formulation, rows, f"{clusters.path_to(k)}units_on")
         for r, row in enumerate(rows):
             if max(row) > units[r]:
@@ -150,7 +150,7 @@ def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: lis
     else:
         _check_supply(formulation, clusters)
     capacity = power.battery.capacity_kwh if power is not None and power.battery is not None else 0.0
-    for k, level in clusters.given("battery_kwh"):
+    for k, level in clusters.optional("battery_kwh"):
         if level > capacity:
             path = f"{clusters.path_to(k)}battery_kwh"
             refuse(path, f"value {level:g} of {capacity:g} kWh", "send the level")
@@ -158,7 +158,7 @@ def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: lis
 
 def _check_supply(formulation: Formulation, clusters: Clusters) -> None:
     """Check that each cluster gives the forecast that the policy needs."""
-    on, supply = dict(clusters.given("units_on")), dict(clusters.given("supply_kw"))
+    on, supply = dict(clusters.optional("units_on")), dict(clusters.optional("supply_kw"))
     sees_supply = "supply" in formulation.scenario.observation.blocks
     for k in range(len(clusters)):
         if k not in supply and sees_supply:
@@ -171,7 +171,7 @@ def _check_supply(formulation: Formulation, clusters: Clusters) -> None:
 
 def _check_history(clusters: Clusters) -> None:
     counts = clusters.counts
-    for k, history in clusters.given("history"):
+    for k, history in clusters.optional("history"):
         path, listed = f"{clusters.path_to(k)}history.", int(counts[k])
         if history.arrived < listed + history.finished:
             problem = f"value {history.arrived}, with {listed} jobs listed and {history.finished} finished"
@@ -213,7 +213,7 @@ def _check_length(formulation: Formulation, values: Sequence[object], path: str)
 
 
 def _refuse_given(clusters: Clusters, name: str, problem: str, remedy: str) -> None:
-    for k, _ in clusters.given(name):
+    for k, _ in clusters.optional(name):
         refuse(f"{clusters.path_to(k)}{name}", problem, remedy)
 
 

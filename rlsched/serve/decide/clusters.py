@@ -127,7 +127,7 @@ class Clusters:
         """Prefix of the fields of cluster k in error messages."""
         return self.path(int(self.rows[k]))
 
-    def given(self, name: str) -> list[tuple[int, Any]]:
+    def optional(self, name: str) -> list[tuple[int, Any]]:
         """Clusters that give an optional field, with its value."""
         return [(k, value) for k, value in enumerate(self.fields.get(name, ())) if value is not None]
 

@@ -163,7 +163,7 @@ class BatchInference:
 
     def _parts(self, clusters: Clusters, counts: list[int]) -> tuple[list[list[int]], list[IntArray]]:
         """Rows of clusters that make up a batch, and the units of each batch."""
-        units_of = dict(clusters.given("units"))
+        units_of = dict(clusters.optional("units"))
         groups: dict[tuple[tuple[int, ...] | None, int], list[int]] = {}
         for k, count in enumerate(counts):
             units = tuple(units_of[k]) if k in units_of else None
@@ -181,16 +181,16 @@ class BatchInference:
             part_units += [self._checked_units(units, clusters.path_to(rows[0]))] * len(pieces)
         return parts, part_units
 
-    def _checked_units(self, given: tuple[int, ...] | None, path: str) -> IntArray:
+    def _checked_units(self, sent_units: tuple[int, ...] | None, path: str) -> IntArray:
         units = self.units
-        if given is not None:
-            if len(given) != len(units):
-                problem = f"{len(given)} entries for {len(units)} resources"
+        if sent_units is not None:
+            if len(sent_units) != len(units):
+                problem = f"{len(sent_units)} entries for {len(units)} resources"
                 raise BadInputError(f"{path}units", problem, "send one for each")
-            if min(given) < 1:
-                problem = f"value {list(given)}"
+            if min(sent_units) < 1:
+                problem = f"value {list(sent_units)}"
                 raise BadInputError(f"{path}units", problem, "send at least one unit of each")
-            units = np.array(given, np.int64)
+            units = np.array(sent_units, np.int64)
         if len(units) == 0:
             raise BadInputError(f"{path}units", "is missing: the policy knows no cluster", "send it")
         return units
@@ -228,7 +228,7 @@ class BatchInference:
 
     def _player(self, batch: Batch) -> Player:
         player = self.policy.actor(len(batch))
-        for k, memory in batch.clusters.given("memory"):
+        for k, memory in batch.clusters.optional("memory"):
             unpack(player, k, memory, f"{batch.clusters.path_to(k)}memory")
         return player
 

@@ -145,7 +145,7 @@ class RecordBatch:
         """Add the states of a request.
 
         Args:
-            policy: that was asked.
+            policy: of the answers.
             request: its clusters.
             answers: (cluster,) about them.
 

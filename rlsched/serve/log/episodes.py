@@ -181,7 +181,7 @@ class EpisodeBuilder:
             stream.open = OpenDecision(obs, mask, action, behavior, 0.0, np.zeros(len(self._costs)))
             before = sim.terms[0].copy()
             simulator.act(np.array([0]), np.array([action]))
-            self._book(stream, sim.terms[0] - before)
+            self._add_terms(stream, sim.terms[0] - before)
 
     def _pass_time(self, stream: ClusterStream, batch: Batch) -> None:
         """Book the rewards until the next state."""
@@ -192,11 +192,11 @@ class EpisodeBuilder:
         before = sim.terms[0].copy()
         stream.simulator.pass_idle(0, ticks)
         terms = sim.terms[0] - before
-        self._book_finished(stream, batch, terms)
-        self._book(stream, terms)
+        self._add_finished(stream, batch, terms)
+        self._add_terms(stream, terms)
         stream.open.ticks += ticks
 
-    def _book_finished(self, stream: ClusterStream, batch: Batch, terms: NDArray[np.float64]) -> None:
+    def _add_finished(self, stream: ClusterStream, batch: Batch, terms: NDArray[np.float64]) -> None:
         """Add the terms of jobs that ran and are in the next state no more."""
         sim, ids, snapshot = stream.simulator.sim, stream.batch.ids[0], stream.batch.snapshot
         listed = {*batch.ids[0], *(large.job for large in batch.too_large[0])}
@@ -215,7 +215,7 @@ class EpisodeBuilder:
                 if min(now, job["expected_end"]) <= job_value["due"]:
                     terms[ON_TIME_VALUE] += value
 
-    def _book(self, stream: ClusterStream, terms: NDArray[np.float64]) -> None:
+    def _add_terms(self, stream: ClusterStream, terms: NDArray[np.float64]) -> None:
         """Add terms to reward and costs of the open decision."""
         if stream.open is not None:
             discount = self.scenario.objective.gamma**stream.open.ticks

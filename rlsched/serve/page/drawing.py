@@ -51,11 +51,11 @@ def inert(text: object, length: int = 40) -> str:
         text: a name, an id, a message.
         length: letters; of what is longer the middle is left out.
     """
-    shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in str(text))
-    if len(shown) > length:
+    visible = "".join(letter if letter.isprintable() else "\ufffd" for letter in str(text))
+    if len(visible) > length:
         half = (length - 1) // 2
-        shown = f"{shown[: length - 1 - half]}…{shown[-half:]}"
-    return escape(shown)
+        visible = f"{visible[: length - 1 - half]}…{visible[-half:]}"
+    return escape(visible)
 
 
 def counted(count: int, noun: str) -> str:

@@ -148,13 +148,13 @@ def _bar_text(use: Use, now: int) -> str:
 
 
 def _rectangle(frame: Frame, bar: UnitBar, words: str) -> str:
-    left, right = frame.axis.share(bar.use.begin), frame.axis.share(bar.use.end)
+    x0, x1 = frame.axis.share(bar.use.begin), frame.axis.share(bar.use.end)
     top, bottom = frame.y(bar.high), frame.y(bar.low)
     title = f"<title>{inert(bar.use.job, 16)}: {escape(words)}</title>" if words else ""
     thin = " thin" if bottom - top < THIN_PX else ""
     return (
-        f'<rect class="bar {bar.use.look}{thin}" x="{percent(left)}" y="{top:g}"'
-        f' width="{percent(max(0.0015, right - left))}" height="{max(0.5, bottom - top):g}">{title}</rect>'
+        f'<rect class="bar {bar.use.look}{thin}" x="{percent(x0)}" y="{top:g}"'
+        f' width="{percent(max(0.0015, x1 - x0))}" height="{max(0.5, bottom - top):g}">{title}</rect>'
     )
 
 
@@ -162,15 +162,15 @@ def _label(frame: Frame, bar: UnitBar) -> str:
     """The job's id, if it fits on one side of the line at now."""
     begin, now, end = map(frame.axis.share, (bar.use.begin, frame.axis.now, bar.use.end))
     sides = ((begin, min(now, end)), (max(begin, now), end))
-    left, right = max(sides, key=lambda side: side[1] - side[0])
+    x0, x1 = max(sides, key=lambda side: side[1] - side[0])
     name = str(bar.use.job)
     needed = LETTER_PX * len(name) + 8
     height = frame.y(bar.low) - frame.y(bar.high)
-    if height < LEAST_PX or needed > (right - left) * WIDE_PX:
+    if height < LEAST_PX or needed > (x1 - x0) * WIDE_PX:
         return ""
-    spare = f" {BETWEEN}" if needed > (right - left) * NARROW_PX else ""
+    spare = f" {BETWEEN}" if needed > (x1 - x0) * NARROW_PX else ""
     y = frame.y((bar.low + bar.high) / 2) + 4
-    return f'<text class="job{spare}" x="{percent((left + right) / 2)}" y="{y:g}">{inert(name)}</text>'
+    return f'<text class="job{spare}" x="{percent((x0 + x1) / 2)}" y="{y:g}">{inert(name)}</text>'
 
 
 def _draw_stairs(frame: Frame, stairs: Sequence[UnitBar]) -> str:

@@ -38,9 +38,8 @@ def failed(answer: Answer) -> bool:
 
 def count_failures(records: Sequence[Record]) -> Counter[str]:
     """Kind of failure of the policy -> records with it."""
-    return Counter(
-        (one.answer.because or "unknown").partition(":")[0] for one in records if failed(one.answer)
-    )
+    failures = (record.answer.because or "unknown" for record in records if failed(record.answer))
+    return Counter(because.partition(":")[0] for because in failures)
 
 
 def time_tag(at: float, now: float | None) -> str:

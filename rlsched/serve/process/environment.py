@@ -92,7 +92,7 @@ def haproxy_settings(folder: Path, limits: ServeLimits) -> dict[str, str]:
         "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(folder / "server-state"),
         "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports[0]),
         "RAY_SERVE_HAPROXY_STATS_PORT": str(ports[1]),
-        # A line for every request, for Ray's own metrics, which nobody collects here. Reading the lines
+        # A line for every request, for Ray's own metrics, which are not collected here. Reading the lines
         # takes a tenth of a core.
         "RAY_SERVE_HAPROXY_METRICS_ENABLED": "0",
         "RAY_SERVE_HAPROXY_NBTHREAD": str(min(4, os.cpu_count() or 1)),
