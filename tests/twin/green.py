@@ -122,7 +122,7 @@ class TwinGreen(Datacenter):
             self.suspend(least_worth(self.may_be_suspended()))
         else:
             self._place(self.places.ready[action])
-        self._book("started_value", self.expected_value - before)
+        self._add("started_value", self.expected_value - before)
         refill(self.places, self.decision.admission)
         self.actions_since_clock += 1
 
