@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rlsched.cli.main import main
-from rlsched.sim import priorities
+from rlsched.scenario import terms
+from rlsched.sim import priorities, rates
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "guide" / "extend.md").read_text("utf-8")
@@ -32,6 +33,20 @@ def test_the_heuristic(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert heuristic.name in capsys.readouterr().out
     assert main(["policies"]) == 0
     assert heuristic.doc in capsys.readouterr().out
+
+
+def test_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its entry joins the table, and its lines are for functions that the entry names."""
+    monkeypatch.setattr(terms, "TERM_SPECS", dict(terms.TERM_SPECS))
+    number = len(terms.TERMS)
+    entry = dict(vars(terms))
+    exec(example("QUEUE_SQUARE = _term("), entry)
+    assert entry["QUEUE_SQUARE"] == number
+    spec = terms.TERM_SPECS["queue_square"]
+    assert spec.kernels == ("rates.book_interval", "rates.book_tick")
+    lines = re.findall(r"^    .*QUEUE_SQUARE.*# (\w+),", PAGE, flags=re.MULTILINE)
+    assert [f"rates.{function}" for function in lines] == list(spec.kernels)
+    assert all(hasattr(rates, function) for function in lines)
 
 
 def linked_package(folder: Path, inside: str) -> Path:
