@@ -45,7 +45,7 @@ CHECKS = {
     "energy": LimitCheck(limit=30.0, mean=30.0, highest=57.0, unit=30.0),
 }
 MARGINS = {"delayed_jobs": 0.1, "energy": 0.2}  # of a margin of 0.9, which is more than is left unused
-OWN = (
+SETTINGS = (
     *("algo=cocorl", "cocorl.fragment=64", f"cocorl.cost_lambda={LAMBDA}", "cocorl.minibatch=64"),
     *(*TINY, "sampling.fragment=64", "sampling.replicas=1"),
 )
@@ -64,7 +64,7 @@ class Setting:
     def __init__(self, simulated: Scenario) -> None:
         self.feed = EpisodeFeed(simulated)
         self.returns: Returns = expected_returns(self.feed, 0)
-        self.config = build_config(simulated, make_config({}, "test", OWN), 2, returns=self.returns)
+        self.config = build_config(simulated, make_config({}, "test", SETTINGS), 2, returns=self.returns)
         self.runner = BatchedEnvRunner(config=self.config)
         self.episodes = self.runner.sample(num_timesteps=8 * 128, random_actions=False)
         self.learner: Any = self.config.build_learner(env=None, spaces=self.runner.get_spaces())
@@ -229,12 +229,12 @@ def test_a_limit_is_needed_and_a_runner_that_tells_costs(limited: Scenario) -> N
     free = limited.model_copy(
         update={"objective": limited.objective.model_copy(update={"costs": {"delayed_jobs": None}})}
     )
-    policy_values = make_config({}, "test", OWN)
+    policy_values = make_config({}, "test", SETTINGS)
     check_limits(limited, policy_values)
     with pytest.raises(BadInputError, match=r"objective.costs: has no cost with a limit"):
         check_limits(free, policy_values)
     check_limits(free, TrainConfig())
-    alone = make_config({}, "test", [*OWN, "sampling.batched=false"])
+    alone = make_config({}, "test", [*SETTINGS, "sampling.batched=false"])
     with pytest.raises(BadInputError, match=r"sampling.batched: value false"):
         check_limits(limited, alone)
 
@@ -251,7 +251,7 @@ def test_multipliers_follow_costs_and_go_on(
         log_limited(logger, values)
 
     monkeypatch.setattr("rlsched.learn.rllib.sampling.log_limited", listen)
-    config = make_config({}, "test", [*OWN, "sampling.fragment=128"]).settled(limited)
+    config = make_config({}, "test", [*SETTINGS, "sampling.fragment=128"]).settled(limited)
     assert config.decisions_per_iteration == 2 * PpoAlgorithm().batch(config)
     feed = EpisodeFeed(limited)
     engine = RllibEngine(config, feed, 0)
@@ -337,7 +337,7 @@ def test_episodes_that_go_on_count_where_they_cost_far_too_much(small: Scenario)
 def test_others_play_and_learn(limited: Scenario) -> None:
     """Two runners and two learners elsewhere: all that ends is looked at, and everybody is told."""
     words = ["sampling.runners=2", "learners=2", "sampling.envs_per_runner=4", "sampling.fragment=128"]
-    config = make_config({}, "test", [*OWN, *words]).settled(limited)
+    config = make_config({}, "test", [*SETTINGS, *words]).settled(limited)
     engine = RllibEngine(config, EpisodeFeed(limited), 0)
     try:
         algorithm: Any = engine.algorithm

@@ -153,12 +153,12 @@ class JobHeads(nn.Module):
         others: actions that are no job: the no-op, with a horizon suspending before it.
     """
 
-    def __init__(self, hidden: Sequence[int], others: int) -> None:
+    def __init__(self, hidden: Sequence[int], num_others: int) -> None:
         super().__init__()
         width = hidden[0]
         self.hidden = tuple(hidden)
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
-        self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(others))
+        self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(num_others))
 
     def action_scores(self, scores: Tensor, encoded: Encoded, scale: float = 1.0) -> Tensor:
         """(batch, actions) scores, `ILLEGAL` where a job may not be chosen.
@@ -178,9 +178,9 @@ class JobAdvantage(JobHeads):
     def forward(self, encoded: Encoded) -> Tensor:
         """(batch, actions), `ILLEGAL` where a job may not be chosen."""
         scores = self.action_scores(self.body(encoded.hidden).squeeze(-1), encoded)
-        jobs, others = torch.split(scores, [encoded.legal.shape[1], len(self.others)], dim=1)
+        jobs, other_scores = torch.split(scores, [encoded.legal.shape[1], len(self.others)], dim=1)
         best = jobs.max(dim=1, keepdim=True).values
-        return torch.cat([jobs, others + best.where(best > ILLEGAL / 2, 0.0)], dim=1)
+        return torch.cat([jobs, other_scores + best.where(best > ILLEGAL / 2, 0.0)], dim=1)
 
 
 class JobScorer(JobHeads, EncodedPolicy):

@@ -81,10 +81,10 @@ class PriorityNet(nn.Module):
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.out = nn.Parameter(torch.zeros(hidden))
         self.window, self.competes = layout.window, competes(layout)
-        others = layout.num_actions - layout.window
-        self.others = nn.Parameter(torch.zeros(others, len(other_features(layout))))
+        num_others = layout.num_actions - layout.window
+        self.others = nn.Parameter(torch.zeros(num_others, len(other_features(layout))))
         noop = 1.0 if layout.horizon else 0.0
-        constants = torch.full((others,), noop + SUSPENDING)
+        constants = torch.full((num_others,), noop + SUSPENDING)
         constants[-1] = noop
         self.constants = nn.Parameter(constants)
 
@@ -103,8 +103,8 @@ class PriorityNet(nn.Module):
             level = best.where(has_job, 0.0)
             chosen = jobs.take_along_dim(slot.unsqueeze(2), dim=1).squeeze(1)
             reasons = torch.cat([chosen.where(has_job, 0.0), state], dim=1)
-        others = level + reasons @ self.others.T + self.constants
-        return masked(torch.cat([scores, others], dim=1), mask)
+        other_scores = level + reasons @ self.others.T + self.constants
+        return masked(torch.cat([scores, other_scores], dim=1), mask)
 
     def flat(self) -> FloatArray:
         """(parameters,) all parameters, one after the other."""
@@ -164,6 +164,8 @@ class Candidates:
         return actions
 
 
+# One loop over rows and actions, longer and more complex than the house allows: in functions of their own its
+# parts would be inlined or called for every job, and float sums could be rounded otherwise.
 @partial(cached, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _decide(
     obs: NDArray[np.float32],
