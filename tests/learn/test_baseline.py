@@ -50,16 +50,16 @@ pieces = st.tuples(
 
 @given(st.lists(pieces, min_size=1, max_size=7))
 @settings(max_examples=200, deadline=None)
-def test_others_are_met_at_their_last_decision_by_then(given: list[Piece]) -> None:
-    gained, shared, clock, ends = rows(given)
+def test_others_are_met_at_their_last_decision_by_then(played: list[Piece]) -> None:
+    gained, shared, clock, ends = rows(played)
     starts = np.concatenate([[0], ends + 1])
     total, count = _of_others(gained, shared, clock, starts, np.argsort(shared[ends], kind="stable"))
-    totals, counts = in_python(given)
+    totals, counts = in_python(played)
     np.testing.assert_allclose(total, totals, atol=1e-4)
     assert count.tolist() == counts
 
 
-def alike(replicas: int, noise: float, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def replica_rows(replicas: int, noise: float, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Two hundred decisions of replicas: what they share, and what is their own, of a spread of 1."""
     common = noise * rng.normal(size=200)
     made: list[Piece] = [(0, (common + rng.normal(size=200)).tolist(), [1] * 200) for _ in range(replicas)]
@@ -67,20 +67,20 @@ def alike(replicas: int, noise: float, rng: np.random.Generator) -> tuple[np.nda
 
 
 def test_what_replicas_share_is_taken_out() -> None:
-    gained, *where = alike(8, 5.0, np.random.default_rng(0))
+    gained, *where = replica_rows(8, 5.0, np.random.default_rng(0))
     remaining = gained - replica_baseline(gained, *where)
     assert gained.var() > 20
     assert remaining.var() < 1.4  # 1 + 1 / 7 where the mean of the others is all that is known
 
 
 def test_what_they_do_not_share_is_left_alone() -> None:
-    gained, *where = alike(2, 0.0, np.random.default_rng(1))
+    gained, *where = replica_rows(2, 0.0, np.random.default_rng(1))
     remaining = gained - replica_baseline(gained, *where)
     assert remaining.var() < 1.1 * gained.var()  # the plain mean of one other would double it
 
 
 def test_without_replicas_there_is_no_baseline() -> None:
-    gained, _, clock, ends = alike(3, 5.0, np.random.default_rng(2))
+    gained, _, clock, ends = replica_rows(3, 5.0, np.random.default_rng(2))
     alone = np.repeat(np.arange(3), 200)
     assert not replica_baseline(gained, alone, clock, ends).any()
 

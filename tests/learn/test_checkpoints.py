@@ -174,16 +174,16 @@ def shared(two: Checkpoints, home: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "getuid", lambda: changed + 1)
 
 
-@pytest.mark.parametrize("whose", [foreign, older, forged, unsigned, known, shared])
+@pytest.mark.parametrize("writer", [foreign, older, forged, unsigned, known, shared])
 def test_one_that_this_user_did_not_write_is_refused_unless_trusted(
     two: Checkpoints,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
-    whose: Callable[[Checkpoints, Path, pytest.MonkeyPatch], None],
+    writer: Callable[[Checkpoints, Path, pytest.MonkeyPatch], None],
 ) -> None:
     file = signatures.key_files()[0]
     assert (file.stat().st_mode & 0o777, len(file.read_bytes())) == (0o600, 32)
-    whose(two, home, monkeypatch)
+    writer(two, home, monkeypatch)
     with pytest.raises(BadInputError, match=r"000002: has no manifest that this user signed .*--trust-check"):
         two.intact(trust=False)
     assert two.intact(trust=True)[0] == (two.path / "000002", Standing(iteration=2))

@@ -175,8 +175,8 @@ def test_where_time_does_not_count_batch_and_loss_are_rllibs(
     shift += 0.1 * standard  # what is good has become less likely: the loss is well above 0
     actual: list[dict[str, float]] = []
     for item, batch in ((setting.learner, ours), (learner, stock)):
-        told: dict[str, Any] = {}
-        monkeypatch.setattr(item.metrics, "log_dict", lambda values, told=told, **_: told.update(values))
+        captured: dict[str, Any] = {}
+        monkeypatch.setattr(item.metrics, "log_dict", lambda values, into=captured, **_: into.update(values))
         if item is learner:
             schedules = item.entropy_coeff_schedulers_per_module
             monkeypatch.setattr(schedules[MODULE], "get_current_value", lambda: 0.3)
@@ -197,10 +197,10 @@ def test_where_time_does_not_count_batch_and_loss_are_rllibs(
                 low = int((at <= target).sum()) - 1
                 share = (target - at[low]) / (at[low + 1] - at[low])
                 error -= float((1 - share) * row[low] + share * row[low + 1]) / len(targets)
-            loss = loss + item.config.vf_loss_coeff * (error - told["vf_loss"])
-            told["vf_loss"] = error
+            loss = loss + item.config.vf_loss_coeff * (error - captured["vf_loss"])
+            captured["vf_loss"] = error
         names = ("policy_loss", "vf_loss", "entropy")
-        actual.append({name: float(told[name]) for name in names} | {"total": loss.item()})
+        actual.append({name: float(captured[name]) for name in names} | {"total": loss.item()})
     assert all(abs(value) > 1e-2 for value in actual[0].values()), actual
     assert actual[0] == pytest.approx(actual[1], rel=1e-3)
 

@@ -57,8 +57,8 @@ print(play(faults))
 def test_what_is_freed_is_not_given_back(where: str) -> None:
     """Also by a thread that learns, as APPO's does."""
 
-    def faults(kept: str) -> int:
-        words = [sys.executable, "-c", ROUNDS, where, kept]
+    def faults(option: str) -> int:
+        words = [sys.executable, "-c", ROUNDS, where, option]
         return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
     before, after = faults("given back"), faults("kept")

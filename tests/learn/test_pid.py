@@ -33,11 +33,11 @@ def controlled(costs: list[float], limit: float, pid: Pid) -> list[Control]:
     return actual
 
 
-def averages(values: list[float], kept: float) -> list[float]:
+def averages(values: list[float], smoothed: float) -> list[float]:
     """Each a weighted sum of all until then."""
     return [
         sum(
-            value * (kept**t if k == 0 else (1.0 - kept) * kept ** (t - k))
+            value * (smoothed**t if k == 0 else (1.0 - smoothed) * smoothed ** (t - k))
             for k, value in enumerate(values[: t + 1])
         )
         for t in range(len(values))
@@ -110,7 +110,7 @@ def test_costs_that_rise_are_answered_before_they_are_too_high() -> None:
         (200.0, 220.0, 1.2, 0.1, "above"),
     ],
 )
-def test_a_limit_is_kept_by_the_upper_end_of_the_interval(
+def test_the_upper_end_of_the_interval_decides_on_a_limit(
     mean: float, highest: float, excess: float, margin: float, verdict: str
 ) -> None:
     check = LimitCheck(limit=100.0, mean=mean, highest=highest, unit=100.0)

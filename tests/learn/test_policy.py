@@ -48,7 +48,7 @@ def test_it_decides_the_same_after_a_round_trip(small: Scenario, tmp_path: Path,
 
 
 @pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
-def test_trained_beside_privileged_blocks_it_decides_the_same_without(
+def test_trained_with_privileged_blocks_it_decides_the_same_without(
     small: Scenario, tmp_path: Path, kind: str
 ) -> None:
     """Older versions wrote artefacts with these blocks in their scenario, too; they load as others do."""
@@ -107,7 +107,7 @@ def test_draws_follow_the_distribution(small: Scenario) -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "policy", "best", ".best.old"])
-def test_it_is_found_in_runs_and_checkpoints(small: Scenario, tmp_path: Path, inside: str) -> None:
+def test_runs_and_checkpoints_hold_it(small: Scenario, tmp_path: Path, inside: str) -> None:
     policy_of(small).save(tmp_path / "r" / inside if inside else tmp_path / "r")
     assert find_policy(tmp_path / "r") == tmp_path / "r" / inside
     assert load_policy(tmp_path / "r").scenario == small.public

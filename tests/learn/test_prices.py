@@ -29,7 +29,7 @@ def own(*waits: float, span: float = 1.0, finished: float = 1.0) -> dict[str, Fl
 CANDIDATES = [own(100, 300, 50), own(200, 600, 50, span=2), own(600, 1800, 50)]
 
 
-def test_what_is_seen_first_costs_nothing_and_sets_the_prices() -> None:
+def test_the_first_generation_pays_nothing_and_sets_the_multipliers() -> None:
     """By the middle candidate, means of all episodes of a part: twice the wait of sjf on the first."""
     amounts, prices = hoarding_penalties({}, CANDIDATES, SJF, PARTS, PID)
     assert amounts.tolist() == [0.0, 0.0, 0.0]

@@ -77,13 +77,13 @@ def reference(
     weights = (w + history @ of_history)[:, None, :]
     units = np.maximum(0, jobs @ of_job.T + (state @ of_state.T)[:, None] + b)
     scores = np.where(mask[:, : layout.window] == 1, (jobs * weights).sum(2) + units @ v, -np.inf)
-    level, seen_by_others = np.zeros((len(obs), 1)), state
+    level, state_inputs = np.zeros((len(obs), 1)), state
     if not layout.horizon:
         present = np.isfinite(scores).any(axis=1, keepdims=True)
         level = np.where(present, scores.max(axis=1, keepdims=True), 0.0)
         best = np.where(present, jobs[np.arange(len(jobs)), scores.argmax(axis=1)], 0.0)
-        seen_by_others = np.concatenate([best, state], axis=1)
-    scores = np.concatenate([scores, level + seen_by_others @ u.T + c], axis=1)
+        state_inputs = np.concatenate([best, state], axis=1)
+    scores = np.concatenate([scores, level + state_inputs @ u.T + c], axis=1)
     return np.where(mask == 1, scores, -np.inf)
 
 
@@ -131,7 +131,7 @@ def test_network_and_candidates_choose_what_the_formula_says(name: str, kind: st
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
 @pytest.mark.parametrize("hidden", [0, 5])
-def test_each_environment_is_decided_by_its_own_candidate(name: str, hidden: int) -> None:
+def test_a_candidate_decides_for_its_environments(name: str, hidden: int) -> None:
     layout, obs, mask = states_of(name, "made up")
     rng = np.random.default_rng(1)
     values = rng.normal(size=(4, len(net_of(layout, hidden).flat())))
@@ -206,7 +206,7 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
     assert net.others.flatten().tolist() == values[-rest * (reasons + 1) : -rest].tolist()
 
 
-def test_the_network_keeps_numbers_of_its_own() -> None:
+def test_the_network_copies_its_parameters() -> None:
     net = net_of(layout_of(load("queue")), 2)
     values = np.ones(len(net.flat()), np.float32)
     net.set_flat(values)  # type: ignore[arg-type]  # of the network's own kind: shared, were it not for a copy

@@ -157,7 +157,7 @@ def soft(short: Scenario, sjf_dataset: Path) -> Setting:
     return Setting(short, sjf_dataset, "rare.actor=critics", f"rare.cql_alpha={TRUST}")
 
 
-HEAT = 3.0  # of play
+ROLLOUT_TEMPERATURE = 3.0  # of play
 TRUST = 1000.0  # in what was shown, of critics that know nothing yet
 
 
@@ -280,14 +280,14 @@ def test_or_what_critics_think_is_best_that_trust_what_was_shown(trusting: Setti
 
 def test_then_entropy_counts_too_and_cools(soft: Setting) -> None:
     loss, _ = soft.loss(2000)
-    made = pieces(soft, HEAT)
+    made = pieces(soft, ROLLOUT_TEMPERATURE)
     assert loss == pytest.approx(soft_actor_critic(soft, made), rel=1e-4)
     assert_moves_critics(soft, made["critics"])
 
 
 def test_or_critics_alone_learn_from_what_is_remembered(setting: Setting) -> None:
     loss, output = setting.loss(2000)
-    assert loss == pytest.approx(pieces(setting, HEAT)["critics"].item(), rel=1e-4)
+    assert loss == pytest.approx(pieces(setting, ROLLOUT_TEMPERATURE)["critics"].item(), rel=1e-4)
     policy: Any = setting.module.policy
     assert all(value.grad is None for value in policy.parameters())
     assert all(value.grad is not None for value in setting.module.critics.parameters())
@@ -301,7 +301,7 @@ def test_and_the_actor_from_what_came_of_its_decisions(setting: Setting) -> None
     generator = torch.Generator().manual_seed(0)
     rows = len(setting.batch[Columns.OBS])
     batch = {name: setting.batch[name] for name in (Columns.OBS, Columns.ACTIONS)}
-    made = pieces(setting, HEAT)
+    made = pieces(setting, ROLLOUT_TEMPERATURE)
     batch[Columns.ACTION_LOGP] = made["chosen"] + 0.3 * torch.randn(rows, generator=generator)
     batch[Postprocessing.ADVANTAGES] = torch.randn(rows, generator=generator)
     batch[Postprocessing.VALUE_TARGETS] = 2 * torch.randn(rows, generator=generator)
@@ -369,7 +369,7 @@ def test_what_is_played_is_not_imitated(short: Scenario, sjf_dataset: Path) -> N
     """However many decisions are to be imitated: nobody shows them."""
     eager = Setting(short, sjf_dataset, "rare.imitate=5000", "rare.actor=critics", "rare.weights=binary")
     loss, _ = eager.loss(2000)
-    made = pieces(eager, HEAT)
+    made = pieces(eager, ROLLOUT_TEMPERATURE)
     assert loss == pytest.approx(soft_actor_critic(eager, made), rel=1e-4)
     made = pieces(eager)
     loss, _ = eager.loss(900)
@@ -404,11 +404,12 @@ def test_play_is_hotter_than_what_was_read(setting: Setting) -> None:
     batch = {Columns.OBS: setting.batch[Columns.OBS]}
     with torch.no_grad():
         cold = module.forward_inference(batch)[Columns.ACTION_DIST_INPUTS]
-        for decisions, temperature in ((900, 1.0), (2000, HEAT)):
+        for decisions, temperature in ((900, 1.0), (2000, ROLLOUT_TEMPERATURE)):
             setting.learner.before_gradient_based_update(timesteps={LIFETIME: decisions})
             learned = module.forward_train(batch)[Columns.ACTION_DIST_INPUTS]
             torch.testing.assert_close(learned, cold / temperature)
-        torch.testing.assert_close(module.forward_exploration(batch)[Columns.ACTION_DIST_INPUTS], cold / HEAT)
+        explored = module.forward_exploration(batch)[Columns.ACTION_DIST_INPUTS]
+        torch.testing.assert_close(explored, cold / ROLLOUT_TEMPERATURE)
 
 
 def test_each_part_has_a_rate_that_falls(short: Scenario, sjf_dataset: Path) -> None:

@@ -137,7 +137,7 @@ def test_it_learns_to_serve_short_jobs_first(workers: int) -> None:
     assert mean_slowdown(item.policy()) < 0.8 * mean_slowdown(engine(*scorer).policy())
 
 
-def test_each_worker_has_the_mean_of_its_own() -> None:
+def test_a_worker_has_the_mean_of_its_trajectories() -> None:
     values = np.array([[-8.0, -2.0, -1.0, -3.0], [-7.0, 0.0, -1.0, 0.0]])
     playing = np.array([[True, True, True, True], [True, False, True, False]])
     assert advantages(values, playing, 2).tolist() == [[-3.0, 3.0, 1.0, -1.0], [0.0, 0.0, 0.0, 0.0]]

@@ -17,7 +17,7 @@ from ray.rllib.env.utils.infinite_lookback_buffer import InfiniteLookbackBuffer
 from rlsched.learn.rllib.replay import ReplayBuffer
 
 
-class Seen(NamedTuple):
+class Drawn(NamedTuple):
     """A transition, told by the numbers of its observations."""
 
     obs: int
@@ -31,7 +31,7 @@ class Remembered:
     """Every observation in the order it came, with the transition it begins; the oldest are forgotten."""
 
     def __init__(self) -> None:
-        self.history: list[Seen | None] = []
+        self.history: list[Drawn | None] = []
 
     def piece(
         self,
@@ -47,7 +47,7 @@ class Remembered:
         actions, rewards = numbers[:-1] * 7, numbers[:-1] / 4
         for at, following in pairwise(numbers.tolist()):
             ended = terminated and following == numbers[-1]
-            self.history.append(Seen(at, following, 7 * at, at / 4, ended))
+            self.history.append(Drawn(at, following, 7 * at, at / 4, ended))
         self.history.append(None)
         return SingleAgentEpisode(
             id_=name,
@@ -60,19 +60,19 @@ class Remembered:
             len_lookback_buffer=0,
         )
 
-    def held(self, rows: int) -> set[Seen]:
+    def held(self, rows: int) -> set[Drawn]:
         """What is remembered by as many rows."""
         return {recorded for recorded in self.history[-rows:] if recorded is not None}
 
 
-def drawn(buffer: ReplayBuffer, number: int, **more: float) -> list[Seen]:
+def drawn(buffer: ReplayBuffer, number: int, **more: float) -> list[Drawn]:
     """So many transitions, with both halves of their observations belonging together."""
     batch = buffer.sample(number, **more)
     for name in (Columns.OBS, Columns.NEXT_OBS):
         assert batch[name].shape == (number, 2)
         assert (batch[name][:, 0] == -batch[name][:, 1]).all()
     return [
-        Seen(int(obs), int(following), int(action), float(reward), bool(terminated))
+        Drawn(int(obs), int(following), int(action), float(reward), bool(terminated))
         for obs, following, action, reward, terminated in zip(
             batch[Columns.OBS][:, 0],
             batch[Columns.NEXT_OBS][:, 0],

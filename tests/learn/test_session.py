@@ -143,7 +143,7 @@ class Busy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, late: int) -> None:
         self.late, self.tried = late, 0
-        self.there = services.get_node
+        self.ordinary_node = services.get_node
         monkeypatch.setattr(services, "get_node", self.get_node)
         clock = vars(time) | {"monotonic": lambda: 100 * time.monotonic()}  # who waits for 30 s waits for 0.3
         monkeypatch.setattr(node, "time", SimpleNamespace(**clock))
@@ -161,7 +161,7 @@ class Busy:
             raise RuntimeError("the node has not registered")
         while True:  # in time, by its own clock
             try:
-                return self.there(*of)
+                return self.ordinary_node(*of)
             except RuntimeError:
                 time.sleep(0.1)
 

@@ -24,7 +24,7 @@ from .conftest import TINY
 
 
 @pytest.mark.parametrize(
-    ("left", "usual", "end", "share"),
+    ("remaining", "usual", "end", "share"),
     [
         (420_000, 32_768, 420_000, 1.0),  # 13 iterations end 1.4 % beyond
         (5_000, 32_768, 5_000, 5_000 / 32_768),
@@ -36,9 +36,9 @@ from .conftest import TINY
     ],
 )
 def test_iterations_are_shorter_where_whole_ones_end_too_late(
-    left: float, usual: float, end: float, share: float
+    remaining: float, usual: float, end: float, share: float
 ) -> None:
-    assert share_of_iteration(left, usual, end, shorten_all=True) == share
+    assert share_of_iteration(remaining, usual, end, shorten_all=True) == share
 
 
 def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
@@ -60,7 +60,7 @@ def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "usual", "end", "share"),
+    ("remaining", "usual", "end", "share"),
     [
         (420_000, 32_768, 420_000, 1.0),
         (40_000, 32_768, 60_000, 1.0),  # a whole one, then a shorter one
@@ -70,8 +70,8 @@ def test_the_first_iteration_of_a_run_of_seconds_is_short() -> None:
         (899, 1_000, 1_000, 0.949),
     ],
 )
-def test_only_the_last_iteration_is_shorter(left: float, usual: float, end: float, share: float) -> None:
-    assert share_of_iteration(left, usual, end, shorten_all=False) == share
+def test_only_the_last_iteration_is_shorter(remaining: float, usual: float, end: float, share: float) -> None:
+    assert share_of_iteration(remaining, usual, end, shorten_all=False) == share
 
 
 @pytest.mark.slow
