@@ -16,14 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ALLOWED: Mapping[str, int] = {
-    "long file": 51,
-    "long function": 27,
-    "long sentence": 500,
-    "one name, many meanings": 5,
-    "retired name": 2938,
-    "retired phrase": 67,
-}
+ALLOWED: Mapping[str, int] = {"long function": 3, "retired name": 4}
 """Findings of code that is older than the rules; lower a number with every change that removes some."""
 FIRST_COMMIT = "f23d5afce0159b77b375405a125a187ef01814dd"
 """From here on subjects of commits are checked."""
@@ -59,7 +52,7 @@ RETIRED_NAMES = frozenset(
 RETIRED_PHRASES = re.compile(
     r"\b(what is told|is told|are told|who(?:ever)? (?:reads|learns|travels|plays|looks after|asks)|"
     r"means? nothing to|beginnings|sharpness|contestants?|contenders?|keen(?:ness)?|foreseen|target_share|"
-    r"on e\d{5,}|teller)\b",
+    r"teller)\b",
     re.IGNORECASE,
 )
 """Phrases that no help, error or document contains."""

@@ -44,7 +44,7 @@ def pages(*patterns: str) -> list[Path]:
 WORKS = listed(BIBLIOGRAPHY.read_text("utf-8"))
 
 
-def test_works_are_found_in_a_text() -> None:
+def test_works_are_read_from_a_text() -> None:
     text = (
         "[Mao et al. 2016, 4.1; van Hasselt et al.\n    2016, PopArt], Zhang et al. (2020), [Ng and Wu 1999]"
     )

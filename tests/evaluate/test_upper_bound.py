@@ -18,7 +18,7 @@ from rlsched.sim.priorities import PRIORITIES
 from rlsched.sim.simulator import VectorSimulator
 from tests.evaluate.bound_games import Game, Tiny, change, equal, game
 from tests.sim.drive import over, random_legal
-from tests.sim.test_twin_green_by_hand import BATTERY, green, jobs, series
+from tests.sim.green_by_hand import BATTERY, green, jobs, series
 from tests.strategies import scenario as without_horizon
 from tests.twin.green import TwinGreen
 

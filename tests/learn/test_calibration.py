@@ -30,7 +30,7 @@ def tried_of(
 ) -> list[float]:
     """Amounts that are tried, where the metric is less the more is waited, or as told."""
     actual = calibrate(
-        lambda amount: {"excess": excess(amount), "relative": value(amount)}, lambda one: one["relative"]
+        lambda amount: {"excess": excess(amount), "relative": value(amount)}, lambda item: item["relative"]
     )
     assert actual == [(amount, {"excess": excess(amount), "relative": value(amount)}) for amount, _ in actual]
     return [amount for amount, _ in actual]

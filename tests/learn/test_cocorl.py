@@ -313,26 +313,6 @@ def test_multipliers_follow_costs_and_go_on(
         again.stop()
 
 
-def test_episodes_that_go_on_count_where_they_cost_far_too_much(small: Scenario) -> None:
-    """Long before one of every environment has ended."""
-    costs = {"wait_time": 1.0, "makespan": 1e9}
-    limited = small.model_copy(update={"objective": small.objective.model_copy(update={"costs": costs})})
-    config = make_config({}, "test", [*TINY, "sampling.replicas=1"]).settled(limited)
-    engine = RllibEngine(config, EpisodeFeed(limited), 0)
-    try:
-        algorithm: Any = engine.algorithm
-        learner = algorithm.learner_group._learner
-        assert learner.multipliers.tolist() == [1.0, 1.0], "from the first batch on"
-        row = engine.iterate().row
-        assert len(algorithm.episode_costs["wait_time"]) < algorithm.wave
-        assert row["wait_time_cost"] > 1.0
-        assert row["wait_time_multiplier"] > 0.0
-        assert "makespan" not in algorithm.controls  # of which nothing is known yet
-        assert learner.multipliers[1] == row["makespan_multiplier"] == algorithm.pid.initial == 1.0
-    finally:
-        engine.stop()
-
-
 @pytest.mark.long
 def test_others_play_and_learn(limited: Scenario) -> None:
     """Two runners and two learners elsewhere: all that ends is looked at, and everybody is told."""

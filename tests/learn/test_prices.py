@@ -18,7 +18,7 @@ SJF = {"wait": np.array([100.0, 300.0, 50.0]), "schedule_span": np.ones(3), "com
 PARTS = np.array([0, 0, 1])
 
 
-def own(*waits: float, span: float = 1.0, finished: float = 1.0) -> dict[str, FloatArray]:
+def candidate(*waits: float, span: float = 1.0, finished: float = 1.0) -> dict[str, FloatArray]:
     return {
         "wait": np.array(waits),
         "schedule_span": np.full(3, span),
@@ -26,7 +26,7 @@ def own(*waits: float, span: float = 1.0, finished: float = 1.0) -> dict[str, Fl
     }
 
 
-CANDIDATES = [own(100, 300, 50), own(200, 600, 50, span=2), own(600, 1800, 50)]
+CANDIDATES = [candidate(100, 300, 50), candidate(200, 600, 50, span=2), candidate(600, 1800, 50)]
 
 
 def test_the_first_generation_pays_nothing_and_sets_the_multipliers() -> None:
@@ -54,14 +54,14 @@ def test_a_part_pays_by_its_share_of_the_episodes() -> None:
 
 def test_giving_jobs_up_is_no_way_to_a_short_wait() -> None:
     """Half of the jobs are rejected, and nobody waits: that is paid for, once most do it."""
-    lost = [own(1, 1, 1, finished=0.5)] * 2 + [own(200, 600, 100)]
+    lost = [candidate(1, 1, 1, finished=0.5)] * 2 + [candidate(200, 600, 100)]
     _, prices = hoarding_penalties({}, lost, SJF, PARTS, PID)
     costs, _ = hoarding_penalties(prices, lost, SJF, PARTS, PID)
     assert costs[0] == costs[1] > costs[2] > 0
 
 
 def test_who_starts_nothing_pays_for_the_worst_and_stops_nobody() -> None:
-    idle = own(np.nan, np.nan, np.nan, span=np.nan, finished=0.0)
+    idle = candidate(np.nan, np.nan, np.nan, span=np.nan, finished=0.0)
     _, prices = hoarding_penalties({}, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
     costs, moved = hoarding_penalties(prices, [*CANDIDATES, idle, CANDIDATES[1]], SJF, PARTS, PID)
     assert np.isfinite(costs).all()
@@ -73,7 +73,7 @@ def test_who_starts_nothing_pays_for_the_worst_and_stops_nobody() -> None:
 
 
 def test_one_generation_far_beyond_does_not_set_the_price_for_long() -> None:
-    wild = [own(1e5, 3e5, 5e4)] * 3
+    wild = [candidate(1e5, 3e5, 5e4)] * 3
     _, prices = hoarding_penalties({}, wild, SJF, PARTS, Search().pid)
     assert prices["0 wait"].cost == FAR
     assert prices["0 wait"].multiplier < 1.5
@@ -96,7 +96,7 @@ def test_prices_bring_noisy_waits_to_the_limit(slope: float) -> None:
     for _ in range(400):
         price = prices["0 wait"].multiplier if prices else 0.0
         wait = allowed * (1.6 - slope * price) * rng.lognormal(-0.08, 0.4)
-        actual = [own(*(wait * part * SJF["wait"])) for part in (0.8, 1.0, 1.3)]
+        actual = [candidate(*(wait * part * SJF["wait"])) for part in (0.8, 1.0, 1.3)]
         _, prices = hoarding_penalties(prices, actual, SJF, np.zeros(3, np.int64), Search().pid)
         recorded.append(wait / allowed)
     assert np.mean(recorded[200:]) == pytest.approx(GOAL, abs=0.05)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.utils.minibatch_utils import ShardEpisodesIterator
-from torch import Tensor
 
 from rlsched import scenario
-from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.history import record
@@ -28,14 +23,12 @@ from rlsched.evaluate.policy import EvaluationEpisode
 from rlsched.learn.acting import Player
 from rlsched.learn.config.sections import Network, WarmStart
 from rlsched.learn.config.training import make_config
-from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered, by_itself
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import TrainedPolicy
 from rlsched.learn.rllib.build import build_config
 from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.learn.rllib.memory import Memory
-from rlsched.learn.rllib.minibatches import Minibatches, Sequences
 from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.learn.rllib.transitions import Transitions
 from rlsched.learn.warm_start import demonstrate
@@ -242,9 +235,9 @@ def test_decisions_by_themselves_are_refused(brief: Scenario) -> None:
         policy_of(brief).act(vector.numpy(), mask.numpy().astype(np.int8))
 
 
-def played(simulated: Scenario, *told: str) -> tuple[BatchedEnvRunner, Any]:
+def played(simulated: Scenario, *reported: str) -> tuple[BatchedEnvRunner, Any]:
     """A runner, and a learner with the same weights of which the memory counts."""
-    words = [*TINY, *REMEMBERS, *told]
+    words = [*TINY, *REMEMBERS, *reported]
     config = build_config(simulated, make_config({}, "test", words), len(simulated.cluster.resources))
     runner = BatchedEnvRunner(config=config)
     learner = config.build_learner(env=None, spaces=runner.get_spaces())
@@ -290,35 +283,6 @@ def test_what_is_remembered_is_learned(brief: Scenario) -> None:
     assert all(not torch.equal(after[name], value) for name, value in before.items() if "lstm" in name)
 
 
-def test_rows_of_a_sequence_stay_together() -> None:
-    lengths = torch.tensor([3, 1, 4, 4, 2, 5, 1])
-    first = lengths.cumsum(0) - lengths
-    columns = {"row": torch.arange(int(lengths.sum()))}
-    sequences = Sequences(lengths, {"hidden": first.unsqueeze(1).float()})
-    pieces = [item.policy_batches[MODULE] for item in Minibatches(columns, 6, 2, sequences=sequences)]
-    assert len(pieces) == 6
-    for epoch in (pieces[:3], pieces[3:]):
-        assert sorted(torch.cat([item["row"] for item in epoch]).tolist()) == columns["row"].tolist()
-    assert [item["row"].tolist() for item in pieces[:3]] != [item["row"].tolist() for item in pieces[3:]]
-    for item in pieces:
-        parts: tuple[Tensor, ...] = item["row"].split(item[Columns.SEQ_LENS].tolist())
-        for part, state in zip(parts, item[Columns.STATE_IN]["hidden"], strict=True):
-            assert part[0] == state
-            assert (part.diff() == 1).all()
-
-
-@settings(max_examples=100)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=60), st.integers(9, 100))
-def test_minibatches_of_sequences_are_about_equal(lengths: list[int], size: int) -> None:
-    columns = {"row": torch.arange(sum(lengths))}
-    made = Minibatches(columns, size, 1, sequences=Sequences(torch.tensor(lengths), {}))
-    rows = [len(item.policy_batches[MODULE]["row"]) for item in made]
-    assert len(rows) == max(1, sum(lengths) // size)
-    assert sum(rows) == sum(lengths)
-    assert max(rows) - min(rows) < 2 * max(lengths)
-    assert min(rows) > 0
-
-
 def test_without_a_memory_there_are_no_sequences(brief: Scenario) -> None:
     config = build_config(brief, make_config({}, "test", TINY), 2)
     runner = BatchedEnvRunner(config=config)
@@ -327,35 +291,9 @@ def test_without_a_memory_there_are_no_sequences(brief: Scenario) -> None:
     assert made.states == {}
 
 
-@pytest.mark.parametrize(
-    ("told", "said"),
-    [
-        (["algo=dqn"], "network.lstm: not supported by algo=dqn; remove it, or set algo to cocorl or ppo"),
-        (["algo=priority_search"], "network.lstm: not supported by algo=priority_search"),
-        (["sampling.batched=false"], "sampling.batched: value false does not go with network.lstm"),
-        (["network.lstm=0"], "network.lstm_steps: not supported without network.lstm; remove it"),
-        (
-            ["network.lstm_steps=40"],
-            "network.lstm_steps: value 40 is more than the decisions of a fragment, 32",
-        ),
-        (
-            ["ppo.minibatch=8"],
-            "network.lstm_steps: value 10 is more than the decisions of a fragm",
-        ),
-    ],
-)
-def test_what_cannot_remember_is_said(told: list[str], said: str) -> None:
-    with pytest.raises(BadInputError) as caught:
-        make_config({}, "test", [*TINY, *REMEMBERS, *told])
-    assert said in str(caught.value)
-
-
 def test_a_priority_function_cannot_remember(brief: Scenario) -> None:
     with pytest.raises(BadInputError, match="not supported by network\\.kind=priority"):
         build_policy(layout_of(brief), Network(kind="priority", lstm=4))
-
-
-SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "workload.load=0.6")
 
 
 @pytest.mark.long
@@ -381,56 +319,3 @@ def test_others_play_and_learn(brief: Scenario) -> None:
             np.testing.assert_array_equal(value, second[name])
     finally:
         engine.stop()
-
-
-SITE = ("--scenario", "green-10", "--set", "episode.max_ticks=60", "--set", "workload.load=0.6")
-
-
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.usefixtures("ray_address")
-def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Trained within limits after a teacher, gone on with, evaluated, and recorded."""
-    reported = [word for setting in (*TINY, *REMEMBERS) for word in ("--set", setting)]
-    cocorl = ["--algo", "cocorl", "--limit", "delayed_jobs=10", "--set", "cocorl.fragment=32"]
-    small = ["--set", "cocorl.minibatch=64", "--set", "warm_start={teacher: sjf, decisions: 1000, epochs: 1}"]
-    run = tmp_path / "run"
-    words = ["train", *SITE, *cocorl, *small, *reported, "--steps", "512", "--out", str(run)]
-    assert main(words) == 0
-    before = newest(run)
-    first = load_policy(before).net.state_dict()
-    assert first["recalled.weight"].abs().sum() > 0
-    assert main(["train", "--resume", "--out", str(run), "--steps", "1024"]) == 0
-    then = load_policy(newest(run))
-    assert then.recurrent
-    assert newest(run) != before
-    assert not torch.equal(then.net.state_dict()["lstm.weight_hh_l0"], first["lstm.weight_hh_l0"])
-    actual, page = tmp_path / "found.json", tmp_path / "page"
-    requested = [
-        "--episodes",
-        "3",
-        "--against",
-        "sjf",
-        "--json",
-        str(actual),
-        "--report",
-        str(page),
-        "--sample",
-    ]
-    assert main(["evaluate", str(run), *requested]) == 0
-    assert len(json.loads(actual.read_text())["episodes"]) == 6
-    data = tmp_path / "data"
-    assert main(["collect", *SITE, "--policy", str(run), "--steps", "500", "--out", str(data)]) == 0
-    assert main(["dataset", "check", str(data)]) == 0
-    capsys.readouterr()
-    assert main(["dataset", "judge", str(data), str(run)]) == 2
-    assert "remembers what it has seen (network.lstm)" in capsys.readouterr().err
-    assert main(["bench", "train", "--scenario", "green-10", "--set", "network.lstm=16"]) == 2
-    assert "network.lstm: is not known to all that are measured" in capsys.readouterr().err
-
-
-def newest(run: Path) -> Path:
-    """The last checkpoint."""
-    latest = RunFolder(run).latest()
-    assert latest is not None
-    return latest[0]

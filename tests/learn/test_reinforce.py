@@ -152,14 +152,14 @@ def test_a_step_is_that_of_all_by_the_baselines_of_each(
     chosen, learn = [], item.learn_from
     monkeypatch.setattr(item.optimizer, "step", lambda: chosen.append("step"))
 
-    def seen(played: Trajectories, better: Any, episodes: int) -> float:
+    def learn_spy(played: Trajectories, better: Any, episodes: int) -> float:
         ours = better.reshape(len(better), workers, -1)
         assert np.abs(ours.sum(axis=2)).max() < 1e-6
         assert np.abs(ours).max() > 0
         chosen.append("episode")
         return float(learn(played, better, episodes))
 
-    monkeypatch.setattr(item, "learn_from", seen)
+    monkeypatch.setattr(item, "learn_from", learn_spy)
     item.iterate()
     assert chosen == ["episode", "episode", "step"]
 
@@ -214,7 +214,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reported"),
     [
         (["network.kind=priority"], "network.kind: value priority: not supported by algo=reinforce"),
         (["warm_start={teacher: sjf}"], "warm_start.teacher: not supported by algo=reinforce"),
@@ -228,10 +228,10 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
         (["reinforce.workers=16"], "reinforce.workers: value 16: 16 trajectories are not two or more"),
     ],
 )
-def test_what_means_nothing_to_it(settings: list[str], told: str) -> None:
+def test_what_means_nothing_to_it(settings: list[str], reported: str) -> None:
     with pytest.raises(BadInputError) as caught:
         make_config({}, "test", ["algo=reinforce", *settings])
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_a_run_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

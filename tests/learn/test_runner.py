@@ -17,10 +17,8 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from rlsched import scenario
 from rlsched.learn.config.training import make_config
-from rlsched.learn.networks.drawing import draw
 from rlsched.learn.rllib import runner as runner_of_learners
 from rlsched.learn.rllib.build import build_config
-from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.learn.rllib.sampling import REPORTED, TrainingVectorEnv
 from rlsched.scenario import Scenario
@@ -125,13 +123,13 @@ def test_played_again_step_by_step(name: str, request: pytest.FixtureRequest) ->
     }
     compared = 0
     current = first
-    beginning = np.zeros(ENVS, np.bool_)
+    starting = np.zeros(ENVS, np.bool_)
     while any(key is not None for key in queue.values()):
         actions = np.zeros(ENVS, np.int64)
         expected = {}
         for env, key in queue.items():
             actions[env] = current[env, -again.layout.num_actions - 1 : -1].argmax()
-            if key is None or beginning[env]:
+            if key is None or starting[env]:
                 continue
             at = position[key]
             assert (flat[key]["obs"][at] == current[env]).all()
@@ -146,7 +144,7 @@ def test_played_again_step_by_step(name: str, request: pytest.FixtureRequest) ->
             key = queue[env]
             if key is None:
                 continue
-            if beginning[env]:
+            if starting[env]:
                 candidates = [
                     second
                     for second, pieces in episodes.items()
@@ -155,14 +153,14 @@ def test_played_again_step_by_step(name: str, request: pytest.FixtureRequest) ->
                     and (pieces[0].get_observations(0) == current[env]).all()
                 ]
                 queue[env] = candidates[0] if candidates else None
-                beginning[env] = False
+                starting[env] = False
             elif terminated[env] or truncated[env]:
                 last = episodes[key][-1]
                 assert (last.is_terminated, last.is_truncated) == (terminated[env], truncated[env])
                 assert (last.get_observations(-1) == current[env]).all()
                 assert position[key] == len(flat[key]["actions"])
                 done.add(key)
-                beginning[env] = True
+                starting[env] = True
             elif position[key] == len(flat[key]["actions"]):
                 assert (episodes[key][-1].get_observations(-1) == current[env]).all()
                 queue[env] = None
@@ -180,67 +178,6 @@ def test_actions_are_drawn_from_the_module(brief: Scenario) -> None:
         assert torch.isfinite(logp).all()  # legal, that is
         actual = torch.from_numpy(piece.get_extra_model_outputs(Columns.ACTION_LOGP))
         torch.testing.assert_close(actual, logp, atol=1e-4, rtol=1e-4)
-
-
-def test_draws_have_the_probabilities_of_the_logits() -> None:
-    logits = torch.tensor([0.0, 1.0, -torch.inf, -1.0, -2.0, torch.finfo(torch.float32).min])
-    many = logits.repeat(40_000, 1)
-    drawn, logp = draw(many.numpy(), np.random.default_rng(0).random(len(many)))
-    actions = torch.from_numpy(drawn)
-    shares = torch.bincount(actions, minlength=6) / len(actions)
-    torch.testing.assert_close(shares, logits.softmax(0), atol=0.01, rtol=0)
-    assert shares[2] == shares[5] == 0
-    torch.testing.assert_close(torch.from_numpy(logp), logits.log_softmax(0)[actions])
-
-
-@pytest.mark.parametrize("chance", [0.0, 1.0])
-def test_the_ends_of_chance_are_legal(chance: float) -> None:
-    """Where a draw rounds to nothing or to all, what has no probability is next to it."""
-    low = np.finfo(np.float32).min
-    logits = np.array([[low, 0.3, -0.1, 2.0, low], [low, low, 0.0, low, -np.inf]], np.float32)
-    assert draw(logits, np.full(2, chance))[0].tolist() == [3 if chance else 1, 2]
-
-
-def test_what_is_no_number_draws_nothing() -> None:
-    logits = np.array([[0.0, np.nan], [1.0, 0.0]], np.float32)
-    assert draw(logits, np.full(2, 0.99))[0].tolist() == [-1, 1]
-
-
-def test_memory_is_lent_again_once_nobody_looks_at_it() -> None:
-    memory = Memory()
-
-    def lent(*shape: int) -> int:
-        address: int = memory.empty("obs", shape, np.float32).ctypes.data
-        return address
-
-    first = memory.empty("obs", (4, 3), np.float32)
-    place, view = first.ctypes.data, first[1:, 0]
-    del first
-    second = lent(4, 3)
-    assert not np.shares_memory(view, memory.empty("obs", (4, 3), np.float32))
-    assert lent(4, 2) == second  # it is large enough
-    saved = torch.from_numpy(memory.empty("obs", (4, 3), np.float32)[2:])
-    third = lent(4, 3)
-    assert len({place, second, third}) == 3
-    del saved
-    assert {lent(4, 3) for _ in range(3)} == {second}
-    del view
-    assert {lent(4, 3) for _ in range(3)} == {place}
-    assert memory.empty("other", (4, 3), np.float32).ctypes.data not in {place, second, third}
-
-
-def test_memory_keeps_as_many_arrays_as_were_in_use_at_once_with_some_room() -> None:
-    memory, sizes = Memory(), []
-    for rows in (5, 900, 40, 1000, 3, 1100):
-        two = [memory.empty("obs", (rows, 2), np.float64) for _ in range(2)]
-        for k, array in enumerate(two):
-            array[:] = k
-        assert [array.shape for array in two] == [(rows, 2)] * 2
-        assert [float(array.sum()) for array in two] == [0, 2 * rows]
-        sizes.append({len(array.base) for array in two})
-        del array, two
-    small, middle, large = {5 * 16 * 9 // 8}, {900 * 16 * 9 // 8}, {1100 * 16 * 9 // 8}
-    assert sizes == [small, middle, middle, middle, middle, large]
 
 
 def test_fragments_go_into_the_same_memory_unless_somebody_keeps_them(brief: Scenario) -> None:

@@ -23,7 +23,8 @@ from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.policy import load_policy
 
-from .test_search import SHORT, TINY, cut
+from .test_search import SHORT, TINY
+from .test_search_resume import cut
 
 pytestmark = pytest.mark.usefixtures("no_ray")
 
@@ -74,8 +75,8 @@ def figures(folder: Path, number: int) -> list[list[str]]:
     return [[row[name] for name in FIGURES] for row in rows(folder)[:number]]
 
 
-def same_policy(one: Path, other: Path) -> bool:
-    nets = [load_policy(path).net.state_dict() for path in (one, other)]
+def same_policy(item: Path, second: Path) -> bool:
+    nets = [load_policy(path).net.state_dict() for path in (item, second)]
     return all((nets[0][name] == nets[1][name]).all() for name in nets[0])
 
 
@@ -253,7 +254,7 @@ def test_a_damaged_search_is_one_line(run: Path, tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         ("observation.blocks=[jobs, profile]", "observation.blocks"),
         ("observation.blocks=[queue, profile]", "observation.blocks"),
@@ -264,13 +265,13 @@ def test_a_damaged_search_is_one_line(run: Path, tmp_path: Path, capsys: pytest.
     ],
 )
 def test_bad_input_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, message: str
 ) -> None:
     capsys.readouterr()
     assert main(command(tmp_path / "run", "--set", setting)) == 2
     error = capsys.readouterr().err
     assert [line for line in error.splitlines() if line.startswith("error: ")] == [error.splitlines()[-1]]
-    assert said in error.splitlines()[-1]
+    assert message in error.splitlines()[-1]
     assert "Traceback" not in error
     assert not (tmp_path / "run").exists()
 

@@ -82,10 +82,10 @@ def test_a_signal_waits_for_the_start_of_ray() -> None:
     """Broken off halfway, it would leave processes; and its own handler would print stacks."""
     ordinary, started = services.start_gcs_server, []
 
-    def start(*given: Any, **settings: Any) -> Any:
+    def start(*arguments: Any, **settings: Any) -> Any:
         signal.raise_signal(signal.SIGTERM)
         started.append(True)
-        return ordinary(*given, **settings)
+        return ordinary(*arguments, **settings)
 
     def enter() -> None:
         with ray_session(None):
@@ -200,15 +200,15 @@ def test_learners_take_gpus_instead_where_they_are_to() -> None:
     assert bundles(config) == [{"CPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}]
 
 
-@pytest.mark.parametrize("given", ["127.0.0.1:1", "ray://127.0.0.1:1", "[::1]:1", "127.0.0.1:99999"])
-def test_an_address_where_nobody_listens_is_refused_at_once(given: str) -> None:
+@pytest.mark.parametrize("arguments", ["127.0.0.1:1", "ray://127.0.0.1:1", "[::1]:1", "127.0.0.1:99999"])
+def test_an_address_where_nobody_listens_is_refused_at_once(arguments: str) -> None:
     began = time.monotonic()
     with (
         pytest.raises(BadInputError, match="--address: no Ray cluster answers at ") as caught,
-        ray_session(given),
+        ray_session(arguments),
     ):
         pass
-    assert given in str(caught.value)
+    assert arguments in str(caught.value)
     assert time.monotonic() - began < session.ANSWER_S + 5
 
 

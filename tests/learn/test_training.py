@@ -6,20 +6,13 @@ and these two when they go on, train in this process, in one Ray session.
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 import yaml
@@ -27,89 +20,26 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 
 from rlsched import scenario
 from rlsched.cli.main import main
-from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.sections import WarmStart
 from rlsched.learn.config.training import read_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import load_policy
-from rlsched.learn.rllib import engine as rllib
-from rlsched.learn.warm_start import Demonstration, demonstrate
+from tests.learn.training_runs import (
+    Stopped,
+    alive,
+    check_unbroken,
+    children,
+    command,
+    learned,
+    rows,
+    standing,
+    start,
+    stop,
+)
 
-from .conftest import SMALL, TINY
+from .conftest import SMALL
 from .test_sampled_play import STEPS, play_drawing
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 600
-
-
-def command(out: Path, *more: object, steps: int = 512) -> list[str]:
-    """Arguments of a small training run."""
-    settings = [part for setting in (*SMALL, *TINY) for part in ("--set", setting)]
-    arguments = ["train", "--scenario", "lublin-256", "--steps", steps, "--out", out, *settings, *more]
-    return [str(part) for part in arguments]
-
-
-@dataclass
-class Stopped:
-    """A training run that a signal ended, and what it left."""
-
-    folder: Path
-    code: int
-    out: str
-    err: str
-    processes: set[int]  # that were below it
-
-
-def stop(
-    process: subprocess.Popen[str], folder: Path, ready: Callable[[], bool], end: Callable[[], None]
-) -> Stopped:
-    """End a run once it is so far; fails where it ends before."""
-    patience = time.monotonic() + PATIENCE_S
-    while not ready():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < patience, "it takes too long"
-        time.sleep(0.1)
-    below = children(process.pid)
-    end()
-    out, err = process.communicate(timeout=PATIENCE_S)
-    return Stopped(folder, process.returncode, out, err, below)
-
-
-def start(folder: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "rlsched", *command(folder, steps=1_000_000)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def children(pid: int) -> set[int]:
-    """Every process below this one."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    actual, todo = set(), [pid]
-    while todo:
-        below = parents.get(todo.pop(), [])
-        actual.update(below)
-        todo += below
-    return actual
-
-
-def alive(pid: int) -> bool:
-    try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -153,64 +83,6 @@ def run(folders: Path, ray_address: str) -> Path:
     folder = folders / "run"
     assert main(command(folder, "--json", folders / "run.json")) == 0
     return folder
-
-
-def test_what_validation_says_of_limits_goes_into_the_next_iteration(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of a run that goes on, which goes no more than a tenth beyond its steps."""
-    handed: list[Mapping[str, LimitCheck]] = []
-    iterate = rllib.RllibEngine.iterate
-
-    def iterated(
-        engine: rllib.RllibEngine, fraction: float, checks: Mapping[str, LimitCheck], share: float
-    ) -> rllib.Progress:
-        handed.append(checks)
-        return iterate(engine, fraction, checks, share)
-
-    monkeypatch.setattr(rllib.RllibEngine, "iterate", iterated)
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    assert main(["train", "--resume", "--out", str(folder), "--set", "steps=900"]) == 0
-    assert [int(row["steps"]) for row in rows(folder)] == [0, 256, 512, 712, 968]
-    assert len(handed) == 2
-    for row, checks in zip(rows(folder)[2:], handed, strict=False):
-        assert set(checks) == {"wait_time", "makespan"}
-        for name, check in checks.items():
-            mean = float(row[f"validation_limited.{name}"])
-            assert (check.limit, check.mean) == (limit_of(folder, name), mean)
-            assert check.highest == pytest.approx(mean + float(row[f"validation_margin.{name}"]))
-            assert check.highest > mean
-
-
-def limit_of(folder: Path, cost: str) -> float:
-    """The limit in validation, as an amount."""
-    return float(json.loads((folder / "validation.json").read_text())["limits"][cost])
-
-
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def check_unbroken(folder: Path) -> list[dict[str, str]]:
-    """Iterations are 0 (before training), 1, 2, 3, ..., and steps and seconds only grow."""
-    rows_written = rows(folder)
-    assert [int(row["iteration"]) for row in rows_written] == list(range(len(rows_written)))
-    for column in ("steps", "seconds"):
-        values = [float(row[column]) for row in rows_written]
-        assert values == sorted(set(values)), column
-    for before, after in pairwise(rows_written):
-        assert int(after["steps"]) - int(before["steps"]) >= 256
-    for name in ("validation_bounded_slowdown", "validation_relative", "kept"):
-        assert rows_written[0][name] != "", name
-    return rows_written[1:]
-
-
-def standing(folder: Path) -> Standing:
-    latest = RunFolder(folder).latest()
-    assert latest is not None
-    return latest[1]
 
 
 def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
@@ -267,18 +139,10 @@ def test_training_changes_the_policy_that_is_saved(run: Path) -> None:
     assert all(torch.isfinite(value).all() for value in second.values())
 
 
-def learned(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """The weights in RLlib's own part of a checkpoint."""
-    module = RLModule.from_checkpoint(
-        checkpoint / "rllib" / "learner_group" / "learner" / "rl_module" / "default_policy"
-    )
-    return module.unwrapped().policy.state_dict()
-
-
 NOOP_BIAS = "others.0.2.bias"
 
 
-def check_average(before: Path, after: Path, kept: float = 0.8) -> None:
+def check_average(before: Path, after: Path, retained: float = 0.8) -> None:
     """The policy in a checkpoint is the average of the one before and of what was learned since.
 
     Calibration moves the bias of the no-op in both.
@@ -290,9 +154,9 @@ def check_average(before: Path, after: Path, kept: float = 0.8) -> None:
     )
     assert actual.keys() == newest.keys()
     for name, value in actual.items():
-        moved = value - (kept * old[name] + (1 - kept) * newest[name])
+        moved = value - (retained * old[name] + (1 - retained) * newest[name])
         if name == NOOP_BIAS:
-            assert abs(float(moved)) * 6.0 / kept <= 1.31, "logits are six times the bias"
+            assert abs(float(moved)) * 6.0 / retained <= 1.31, "logits are six times the bias"
         else:
             torch.testing.assert_close(moved, torch.zeros_like(moved))
     assert any(not torch.equal(actual[name], newest[name]) for name in actual)
@@ -325,7 +189,7 @@ def test_a_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--set", "ppo.epochs=3"], "cannot change ppo.epochs; only steps and minutes may change"),
         (["--set", "episode.jobs=3"], "cannot change episode.jobs"),
@@ -337,14 +201,14 @@ def test_a_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_a_run_resumes_with_its_settings(
-    run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     capsys.readouterr()
     assert main(["train", "--resume", "--out", str(run), *arguments]) == 2
     line = capsys.readouterr().err
     assert line.startswith("error: --")
     assert line.count("\n") == 1
-    assert said in line
+    assert message in line
 
 
 def test_a_run_of_an_older_version_is_refused(
@@ -359,49 +223,6 @@ def test_a_run_of_an_older_version_is_refused(
     capsys.readouterr()
     assert main(["train", "--resume", "--out", str(older)]) == 2
     assert capsys.readouterr().err == f"error: {older}: is a run of an older version; begin another run\n"
-
-
-def test_a_policy_imitates_before_its_first_iteration_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By default where jobs are planned; a run that goes on has learned it already."""
-    demonstration: list[WarmStart] = []
-
-    def counted(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) -> Demonstration:
-        demonstration.append(warm)
-        return demonstrate(feed, warm, rng)
-
-    monkeypatch.setattr(rllib, "demonstrate", counted)
-    words = ["--set", "episode.max_ticks=40", "--set", "warm_start.decisions=300", "--steps", "256"]
-    little = [word for setting in TINY if "warm_start" not in setting for word in ("--set", setting)]
-    out = ["--out", str(tmp_path / "run")]
-    assert main(["train", "--scenario", "green-10", *little, *words, *out]) == 0
-    assert [(warm.teacher, warm.decisions) for warm in demonstration] == [("packing", 300)]
-    assert "ppo after imitating packing on scenario green-10" in " ".join(capsys.readouterr().err.split())
-    assert main(["train", "--resume", "--steps", "512", *out]) == 0
-    assert len(demonstration) == 1
-
-
-def test_there_is_no_run_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--resume", "--out", str(tmp_path / "none")]) == 2
-    assert "none: holds no run; leave out --resume to begin one" in capsys.readouterr().err
-    assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("observation.blocks=[queue]", "observation.blocks: value ['queue']: network.kind job_scorer"),
-        ("warm_start={teacher: shortest}", "holds no trained policy"),
-        ("validation.metric=bsld", "validation.metric: value 'bsld'"),
-    ],
-)
-def test_what_cannot_be_trained_is_refused_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, said: str
-) -> None:
-    assert main(command(tmp_path / "run", "--set", setting)) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_policy_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ class Writer:
                 (
                     lambda: {**value, name: self._spoilt(value[name])},
                     lambda: {**value, name: rng.choice(ODD)},
-                    lambda: {other: part for other, part in value.items() if other != name},
+                    lambda: {second: part for second, part in value.items() if second != name},
                     lambda: {**value, rng.choice(("", "nme", name + "s", name.upper())): value[name]},
                 )
             )()

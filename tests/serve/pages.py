@@ -119,7 +119,7 @@ def record(state: ClusterState, answer: Answer, ago: float = 3.0) -> Record:
 
 def page_data(records: Sequence[Record], clusters: Sequence[str] = ("default",), before: int = 0) -> PageData:
     """Page data with records records, after so many other states."""
-    agrees = [one.answer.agrees for one in records]
+    agrees = [item.answer.agrees for item in records]
     recent = ClusterRecords(
         deque(records, maxlen=MAX_RECORDS),
         len(records) + before,

@@ -14,7 +14,7 @@ from rlsched.serve.api import admission, decoding
 from rlsched.serve.api.admission import Bodies, GoneError, Hosts, RefusedError
 from rlsched.serve.settings import ServeLimits
 
-from .asking import Service, example
+from .service import Service, example
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_pages_of_other_sites_ask_nothing(
             assert reply.json["error"].startswith(("host: ", "origin: "))
 
 
-def test_any_host_where_that_is_asked_for() -> None:
+def test_any_host_where_settings_allow_it() -> None:
     Hosts(["*"]).check({b"host": b"anything.example"})
     Hosts(["sched.example:8080"]).check({b"host": b"sched.example"})
     Hosts([]).check({})  # no browser leaves it out
@@ -81,9 +81,9 @@ def test_a_name_of_megabytes_is_neither_compared_nor_echoed(
     compared: list[int] = []
     close = decoding.get_close_matches
 
-    def spy(word: str, *others: Any, **settings: Any) -> list[str]:
+    def spy(word: str, *rest: Any, **settings: Any) -> list[str]:
         compared.append(len(word))
-        return close(word, *others, **settings)
+        return close(word, *rest, **settings)
 
     monkeypatch.setattr(decoding, "get_close_matches", spy)
     state = example(hpc)

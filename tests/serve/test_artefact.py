@@ -13,8 +13,8 @@ from rlsched.errors import BadInputError
 from rlsched.learn.policy import load_policy
 from rlsched.serve.artefact import export_policy
 
-from .asking import Service
 from .conftest import HPC, feed_of, untrained
+from .service import Service
 
 
 def test_weights_that_are_no_numbers_are_not_served(tmp_path: Path) -> None:

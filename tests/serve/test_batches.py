@@ -17,7 +17,7 @@ from rlsched.serve.decide.batch import Batch
 from rlsched.serve.decide.inference import Plan
 from rlsched.serve.ledger.records import MAX_RECORDS_PER_REQUEST
 
-from .asking import Service, example
+from .service import Service, example
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +137,10 @@ def test_columns_are_decided_about_together_with_states(service: Service, hpc: P
     state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
     states = [state | {"now": state["now"] + k} for k in range(12)]
     bodies = [
-        {"states": [one]} if k % 2 else msgspec.to_builtins(BatchRequest(columns=as_columns(one)))
-        for k, one in enumerate(states)
+        {"states": [item]} if k % 2 else msgspec.to_builtins(BatchRequest(columns=as_columns(item)))
+        for k, item in enumerate(states)
     ]
-    alone = [service.ask("/v1/decisions:batch", {"states": [one]}).json for one in states]
+    alone = [service.ask("/v1/decisions:batch", {"states": [item]}).json for item in states]
     together = service.ask_together([("/v1/decisions:batch", body) for body in bodies])
     decided, scores = without_scores([reply.json for reply in together])
     expected, expected_scores = without_scores(alone)
@@ -171,7 +171,7 @@ def test_of_many_states_of_a_cluster_at_once_the_last_are_shown(service: Service
     service.ask("/v1/decisions:batch", {"states": states})
     service.ledger.send()
     recent = service.ledger.ledger.page_data("again").recent
-    assert [one.state.now - state["now"] for one in recent.records] == list(
+    assert [item.state.now - state["now"] for item in recent.records] == list(
         range(9, MAX_RECORDS_PER_REQUEST + 9)
     )
     assert recent.states == len(states)

@@ -20,8 +20,8 @@ from rlsched.serve.api.schema import (
 from rlsched.serve.decide.batching_queue import MAX_HUNG_THREADS
 from rlsched.serve.decide.engine import LoadedPolicy
 
-from .asking import Service, example, moved
 from .conftest import HPC, Export
+from .service import Service, example, moved
 
 
 class Spoilt(nn.Module):
@@ -100,7 +100,7 @@ def test_a_hanging_policy_delays_no_other_request(service: Service, hpc: Path) -
 
 
 def test_a_shadow_does_not_decide(hpc: Path) -> None:
-    service, other = Service(hpc, mode="shadow", fallback="sjf:greedy"), Service(hpc)
+    service, second = Service(hpc, mode="shadow", fallback="sjf:greedy"), Service(hpc)
     content = service.ask("/v1/decisions", example(hpc)).json
     assert (content["decided_by"], content["because"], content["fallback"]["name"]) == (
         "fallback",
@@ -109,12 +109,12 @@ def test_a_shadow_does_not_decide(hpc: Path) -> None:
     )
     assert content["decisions"] == content["fallback"]["decisions"]
     assert content["agrees"] == (moved(content["shadow"]) == moved(content["decisions"]))
-    alone = other.ask("/v1/decisions", example(hpc)).json
+    alone = second.ask("/v1/decisions", example(hpc)).json
     assert alone["decided_by"] == "policy"
     assert content["shadow"] == alone["decisions"]
     assert "shadow" not in alone
     service.close()
-    other.close()
+    second.close()
 
 
 def test_a_policy_that_remembers(exported: Export) -> None:
@@ -142,16 +142,16 @@ def test_what_nobody_waits_for_is_not_decided_about(
     assert all(reply.json["answers"][0]["because"] == "timeout" for reply in replies)
     net.how = ""
     net.free.set()
-    seen = []
+    observed = []
     answer = service.engine.answer
 
     def counted(loaded: LoadedPolicy, requests: list[Request], *, explain: bool) -> list[Answer]:
-        seen.append(sum(map(num_clusters, requests)))
+        observed.append(sum(map(num_clusters, requests)))
         return answer(loaded, requests, explain=explain)
 
     monkeypatch.setattr(service.engine, "answer", counted)
     assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
-    assert seen == [1]
+    assert observed == [1]
 
 
 def batch_of(folder: Path, count: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ CASES = {
     "hpc": HPC,
     "hpc without reservations": (*HPC, "decision.action_rule=fit", "decision.time_rule=tick"),
     "hpc that commits": (*HPC, "decision.action_rule=commit"),
-    "hpc where all is asked": (*HPC, "decision.skip_forced=false"),
+    "hpc with forced actions": (*HPC, "decision.skip_forced=false"),
     "hpc with history": (*HPC, "observation.blocks=[jobs, queue, history]", "cluster.tick_s=60"),
     "green": ("green-10",),
     "green with history": ("green-10", "observation.blocks=[jobs, queue, history]"),
@@ -103,10 +103,10 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
                 assert (simulator.obs[k] == sim.obs[live[row]]).all()
                 assert (simulator.mask[k] == sim.mask[live[row]]).all()
         as_columns = inference.batches([BatchRequest(columns=to_columns(content))])
-        for batch, other in zip(inference.batches([BatchRequest(states=content)]), as_columns, strict=True):
-            assert (batch.clusters.rows == other.clusters.rows).all()
-            assert batch.ids == other.ids
-            for array, same in zip(batch.snapshot, other.snapshot, strict=True):
+        for batch, second in zip(inference.batches([BatchRequest(states=content)]), as_columns, strict=True):
+            assert (batch.clusters.rows == second.clusters.rows).all()
+            assert batch.ids == second.ids
+            for array, same in zip(batch.snapshot, second.snapshot, strict=True):
                 assert (array == same).all()
         greedy = np.full(8, sim.layout.num_actions - 1)
         greedy[live] = policy.act(sim.obs[live], sim.mask[live])
@@ -116,8 +116,8 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
             named = () if first is None else ("suspend",) if first.action == "suspend" else (first.job,)
             assert named == done(sim, env, greedy[env], feed, ids)
         for batch in inference.batches([BatchRequest(states=content)]):
-            for one, other in zip(inference.by_policy(batch), inference.by_heuristic(batch), strict=True):
-                assert (one.moves == other.moves) == (moved(one.decisions) == moved(other.decisions))
+            for item, second in zip(inference.by_policy(batch), inference.by_heuristic(batch), strict=True):
+                assert (item.moves == second.moves) == (moved(item.decisions) == moved(second.decisions))
         states += len(live)
         # Off the beaten track now and then, so that other states are met, too.
         for env in live[rng.random(len(live)) < 0.3]:
@@ -144,11 +144,11 @@ def test_a_closed_loop_comes_to_what_an_evaluation_comes_to(case: str, remembers
     result = play_all(
         sim, session.episodes, loop.act, begin=lambda env, k: loop.begin(env, session.episodes[k].jobs)
     )
-    for one, other in zip(result, expected, strict=True):
-        assert (one.start == other.start).all()
-        assert one.totals == other.totals
-        assert one.accounts == other.accounts
-    assert loop.asked > 100
+    for item, second in zip(result, expected, strict=True):
+        assert (item.start == second.start).all()
+        assert item.totals == second.totals
+        assert item.accounts == second.accounts
+    assert loop.num_decisions > 100
 
 
 @pytest.mark.parametrize("rule", ["easy", "greedy"])
@@ -187,7 +187,7 @@ class ClosedLoop:
     """Asks the service once at every tick and does what it says, job by job."""
 
     def __init__(self, sim: VectorSimulator, inference: BatchInference) -> None:
-        self.sim, self.inference, self.asked = sim, inference, 0
+        self.sim, self.inference, self.num_decisions = sim, inference, 0
         self.jobs = {}
         self.decisions: dict[int, tuple[int, list]] = {}
         self.memory: dict[int, str | None] = {}
@@ -201,10 +201,10 @@ class ClosedLoop:
         sim = self.sim
         actions = np.full(sim.num_envs, sim.layout.num_actions - 1)
         for env in np.flatnonzero(~(sim.terminated | sim.truncated)):
-            actions[env] = self._one(int(env))
+            actions[env] = self._single(int(env))
         return actions
 
-    def _one(self, env: int) -> int:
+    def _single(self, env: int) -> int:
         sim, now = self.sim, int(self.sim.now[env])
         if self.decisions.get(env, (None,))[0] != now:
             state = simulated_state(sim, env, self.jobs[env])
@@ -213,7 +213,7 @@ class ClosedLoop:
             (plan,) = decide(self.inference, [state])
             self.memory[env] = plan.memory
             self.decisions[env] = (now, list(plan.decisions))
-            self.asked += 1
+            self.num_decisions += 1
         decisions = self.decisions[env][1]
         while decisions:
             decision = decisions.pop(0)

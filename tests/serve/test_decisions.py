@@ -16,14 +16,14 @@ def test_the_heuristic_backfills_behind_a_reservation(ask: Ask) -> None:
     answer = ask(state())
     assert answer.fallback is not None
     # wide gets the 256 - 200 + 200 units of 1,600; of those that fit, short is done before, and so may start.
-    assert [(one.job, one.action, one.at) for one in answer.fallback.decisions] == [
+    assert [(item.job, item.action, item.at) for item in answer.fallback.decisions] == [
         ("wide", "reserve", 1600),
         ("short", "start", 1000),
     ]
     # Extra processors: of the 256 free at 1,600 wide leaves 156, so that long may start, too, if alone.
     alone = ask(state(waiting=[state().waiting[0], state().waiting[2]]))
     assert alone.fallback is not None
-    assert [(one.job, one.action) for one in alone.fallback.decisions] == [
+    assert [(item.job, item.action) for item in alone.fallback.decisions] == [
         ("wide", "reserve"),
         ("long", "start"),
     ]
@@ -52,25 +52,25 @@ def test_answers_explain_why_jobs_wait(ask: Ask) -> None:
 
 
 def test_units_out_of_service_are_not_decided_about(ask: Ask) -> None:
-    one = WaitingJob(id=1, submit=900, requested=60, demand=[30])
-    assert started(ask(state(waiting=[one]))) == {1}
-    answer = ask(state(waiting=[one], free=[29]))
+    item = WaitingJob(id=1, submit=900, requested=60, demand=[30])
+    assert started(ask(state(waiting=[item]))) == {1}
+    answer = ask(state(waiting=[item], free=[29]))
     assert answer.decisions == [] or started(answer) == set()
     assert reasons(answer)[1] in {"not_enough_free", "reserved"}
     # What asks for more than is in service gets no reservation for years.
     wide = WaitingJob(id=2, submit=900, requested=60, demand=[230])
-    answer = ask(state(waiting=[one, wide], free=[29]))
+    answer = ask(state(waiting=[item, wide], free=[29]))
     assert reasons(answer)[2] == "too_large"
     assert answer.waiting is not None
     (detail,) = [reason.detail for reason in answer.waiting if reason.job == 2]
     assert detail.startswith("asks for [230] of [229] units in service")
-    assert started(ask(state(waiting=[one], free=[30]))) == {1}
+    assert started(ask(state(waiting=[item], free=[30]))) == {1}
 
 
 def test_a_cluster_of_another_size(ask: Ask) -> None:
-    one = WaitingJob(id=1, submit=900, requested=60, demand=[1000])
-    assert started(ask(state(units=[2048], waiting=[one]))) == {1}
-    assert reasons(ask(state(waiting=[one]))) == {1: "too_large"}
+    item = WaitingJob(id=1, submit=900, requested=60, demand=[1000])
+    assert started(ask(state(units=[2048], waiting=[item]))) == {1}
+    assert reasons(ask(state(waiting=[item]))) == {1: "too_large"}
 
 
 def test_nothing_waits_or_nothing_runs(ask: Ask) -> None:
@@ -92,8 +92,8 @@ def test_overdue_jobs_are_expected_to_end_next(ask: Ask) -> None:
 def test_order_in_the_list_is_no_order_of_the_queue(ask: Ask) -> None:
     cluster = state()
     answer = ask(cluster)
-    other = ask(state(waiting=list(reversed(cluster.waiting))))
-    assert other.decisions == answer.decisions
+    second = ask(state(waiting=list(reversed(cluster.waiting))))
+    assert second.decisions == answer.decisions
 
 
 def test_batches_of_many_kinds_are_those_of_each_by_itself(engine: Engine, ask: Ask) -> None:
@@ -111,12 +111,12 @@ def test_batches_of_many_kinds_are_those_of_each_by_itself(engine: Engine, ask: 
     as_columns = BatchRequest(columns=to_columns(states))
     assert engine.answer(engine.find("hpc"), [as_columns], explain=True) == together
     assert [*map(state_getter(as_columns), range(len(states)))] == states
-    for one, cluster in zip(together, states, strict=True):
+    for item, cluster in zip(together, states, strict=True):
         alone = ask(cluster)
-        assert [(d.job, d.action, d.at) for d in one.decisions] == [
+        assert [(d.job, d.action, d.at) for d in item.decisions] == [
             (d.job, d.action, d.at) for d in alone.decisions
         ]
-        assert (one.waiting, one.fallback) == (alone.waiting, alone.fallback)
+        assert (item.waiting, item.fallback) == (alone.waiting, alone.fallback)
 
 
 def test_the_forecast_decides_what_can_start(ask: Ask) -> None:

@@ -18,8 +18,8 @@ from rlsched.serve.decide.gate import RECORD, evaluate_gate
 from rlsched.serve.settings import Gate, ServeConfig
 from tests.gated import EPISODE, JOBS, SETTINGS, export_by_length, write_site
 
-from .asking import Service, example
 from .conftest import untrained
+from .service import Service, example
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_the_fallback_that_was_named_decides(folder: Path, site: Path) -> None:
     service.close()
 
 
-def test_versions_and_traces_that_come_later_are_judged(tmp_path: Path, folder: Path, site: Path) -> None:
+def test_later_versions_and_traces_pass_the_gate(tmp_path: Path, folder: Path, site: Path) -> None:
     site_copy = tmp_path / "site.swf"
     shutil.copy(site, site_copy)
     service = Service(folder, gate=site_copy)
@@ -96,17 +96,19 @@ def test_without_a_gate_nobody_stands_back(folder: Path) -> None:
     service.close()
 
 
-def test_what_was_found_is_found_again(folder: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_is_read_from_its_file(folder: Path, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, gate = load_policy(folder), Gate(trace=site)
     result = evaluate_gate(policy, folder, gate)
     assert json.loads((folder / RECORD).read_text())["passes"] is False
     played: list[object] = []
     real = gate_module._session
-    monkeypatch.setattr(gate_module, "_session", lambda *given: played.append(given) or real(*given))
+    monkeypatch.setattr(
+        gate_module, "_session", lambda *arguments: played.append(arguments) or real(*arguments)
+    )
     assert evaluate_gate(policy, folder, gate) == result
     assert played == []
-    other = evaluate_gate(policy, folder, Gate(trace=site, episodes=5))
-    assert (len(played), other.figures["episodes"]) == (1, 5)
+    second = evaluate_gate(policy, folder, Gate(trace=site, episodes=5))
+    assert (len(played), second.figures["episodes"]) == (1, 5)
     (folder / RECORD).write_text("{")
     assert evaluate_gate(policy, folder, gate) == result
     assert len(played) == 2

@@ -18,7 +18,7 @@ from rlsched.serve.process.interim import INSTANCE
 from rlsched.serve.process.node import children_of, is_alive
 from rlsched.serve.process.ports import check_port, instance_at
 
-from .asking import example
+from .service import example
 from .test_service import Running, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -89,9 +89,9 @@ def test_slow_clients_hold_nobody_up(service: Running, hpc: Path, kind: str) -> 
     async def scene() -> list[str]:
         slow = [asyncio.create_task(stay(service.port, SLOW[kind], end)) for _ in range(100)]
         await asyncio.sleep(0.5)
-        asking = [good.ask_on(lambda: all(one.done() for one in slow)) for _ in range(8)]
-        await asyncio.gather(*asking)
-        return [await one for one in slow]
+        clients = [good.ask_on(lambda: all(item.done() for item in slow)) for _ in range(8)]
+        await asyncio.gather(*clients)
+        return [await item for item in slow]
 
     content = asyncio.run(scene())
     assert set(good.came) == {"200"}
@@ -103,11 +103,11 @@ def test_slow_clients_hold_nobody_up(service: Running, hpc: Path, kind: str) -> 
 async def steady_requests(service: Running, hpc: Path) -> AsyncIterator[Good]:
     """Somebody asks meanwhile, and a while after it is whole again."""
     good, over = Good(service.port, json.dumps(example(hpc)).encode()), asyncio.Event()
-    asking = asyncio.create_task(good.ask_on(over.is_set))
+    clients = asyncio.create_task(good.ask_on(over.is_set))
     await asyncio.sleep(0.5)
     yield good
     over.set()
-    await asking
+    await clients
 
 
 @pytest.mark.parametrize("name", ["HAProxyManager", "ServeController", "ServeReplica:rlsched:decisions"])
@@ -202,12 +202,12 @@ def test_strangers_learn_nothing(service: Running) -> None:
 def agents_of(service: Running) -> tuple[int, ...]:
     """Processes that the raylet of a service needs."""
     (raylet,) = service.processes("raylet/raylet")
-    return tuple(one for one in children_of(raylet) if os.getpgid(one) != one)
+    return tuple(item for item in children_of(raylet) if os.getpgid(item) != item)
 
 
 def second_of(service: Running) -> int:
     """The process of a service that runs Ray."""
-    return next(one for one in children_of(service.process.pid) if one in service.processes("rlsched"))
+    return next(item for item in children_of(service.process.pid) if item in service.processes("rlsched"))
 
 
 PROCESSES: dict[str, Callable[[Running], int]] = {

@@ -14,8 +14,8 @@ import pytest
 from rlsched.serve.api.openapi import describe_api
 from rlsched.serve.ledger.metrics import sum_metrics
 
-from .asking import Service, example, moved
 from .malformed import Writer
+from .service import Service, example, moved
 
 MALFORMED = 10_000
 
@@ -40,10 +40,10 @@ def test_a_decision(service: Service, hpc: Path) -> None:
 
 
 def test_policies_by_name_and_batches(service: Service, hpc: Path, green: Path) -> None:
-    one = example(green)
-    reply = service.ask("/v1/decisions", one | {"policy": "green"})
+    item = example(green)
+    reply = service.ask("/v1/decisions", item | {"policy": "green"})
     assert reply.json["policy"]["name"] == "green"
-    assert service.ask("/v1/decisions", one).status == 422  # the first one knows no power
+    assert service.ask("/v1/decisions", item).status == 422  # the first one knows no power
     state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
     batch = service.ask("/v1/decisions:batch", {"states": [state] * 64}).json
     single = service.ask("/v1/decisions", state).json

@@ -18,7 +18,7 @@ from rlsched.serve.process.interim import INSTANCE, Interim
 from rlsched.serve.process.ports import instance_at
 from rlsched.serve.settings import ServeConfig
 
-from .asking import example
+from .service import example
 
 PATIENCE_S = 60.0
 

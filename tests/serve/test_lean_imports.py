@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-ASKED = """
+IMPORTED = """
 import sys
 import rlsched.serve.process.lean_imports
 import ray.serve
@@ -16,7 +16,7 @@ print(pandas.DataFrame({"a": [1, 2]})["a"].sum())
 
 
 def test_serve_goes_without_pandas_and_everyone_else_has_it() -> None:
-    done = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["3"], done.stderr
 
 

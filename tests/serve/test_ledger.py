@@ -58,14 +58,14 @@ def test_what_a_log_cannot_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> N
     batch = RecordBatch(10)
     assert note(batch, *[state_and_answer("a")] * 8) == 0
     assert note(batch, *[state_and_answer("b")] * 5) == 3
-    assert {name: (len(one.records), one.states) for name, one in batch.clusters.items()} == {
+    assert {name: (len(item.records), item.states) for name, item in batch.clusters.items()} == {
         "a": (8, 8),
         "b": (2, 5),
     }
     columns = BatchRequest(columns=to_columns([state_and_answer("c")[0]] * 12))
     batch = RecordBatch(10)
     assert batch.add(PolicyName("hpc", "0af"), columns, [state_and_answer("c")[1]] * 12) == 2
-    assert [one.state for one in batch.clusters["c"].records] == [state_and_answer("c")[0]] * 10
+    assert [item.state for item in batch.clusters["c"].records] == [state_and_answer("c")[0]] * 10
     monkeypatch.setattr(records, "MAX_BATCH_JOBS", 1000)
     batch = RecordBatch(10)
     assert note(batch, *[state_and_answer("a", 400)] * 3) == 1
@@ -96,14 +96,14 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
     assert result.keys() == batch.clusters.keys()
     for name, lately in batch.clusters.items():
         assert vars(result[name]) | {"records": 2} == vars(lately) | {"records": len(lately.records)}
-    for one, content in zip(
+    for item, content in zip(
         result[state.cluster].records, batch.clusters[state.cluster].records, strict=True
     ):
-        assert "explain" not in to_builtins(one)["state"]
+        assert "explain" not in to_builtins(item)["state"]
         for name in state.__struct_fields__:
-            assert getattr(one.state, name) == getattr(state, name), name
-        assert to_builtins(one) | {"state": None} == to_builtins(content) | {"state": None}
+            assert getattr(item.state, name) == getattr(state, name), name
+        assert to_builtins(item) | {"state": None} == to_builtins(content) | {"state": None}
     batch = RecordBatch(None)
     note(batch, (DecisionRequest(now=1, policy="b", explain=False), answer))
-    (one,) = unpack_records(pack_records(batch.clusters))["default"].records
-    assert to_builtins(one)["state"] == {"now": 1, "policy": "b", "explain": False, "cluster": "default"}
+    (item,) = unpack_records(pack_records(batch.clusters))["default"].records
+    assert to_builtins(item)["state"] == {"now": 1, "policy": "b", "explain": False, "cluster": "default"}

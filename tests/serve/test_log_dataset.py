@@ -156,7 +156,7 @@ def test_an_episode_has_one_behavior(tmp_path: Path, exported: Export) -> None:
     assert log.builder.unfollowed == 0
     assert len(result["actions"]) == len(rows) - 1  # nothing is lost between them
     names = {"p", str(FallbackHeuristic.named(None, feed_of(*CASES["green"]).scenario))}
-    assert {*result["behavior"]} == {one.behavior for one in manifest.behaviors} == names
+    assert {*result["behavior"]} == {item.behavior for item in manifest.behaviors} == names
     behavior_of = dict(zip(result["eps_id"], result["behavior"], strict=True))
     assert [behavior_of[name] for name in result["eps_id"]] == result["behavior"]
     assert manifest.episodes == len(behavior_of) > 4

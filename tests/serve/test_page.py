@@ -57,19 +57,19 @@ def test_the_page_says_who_decided_and_when() -> None:
 
 
 def test_the_page_names_the_shadow() -> None:
-    one = busy()
-    answer = answered(one.answer.decisions, "fallback", "shadow", agrees=True)
-    read = Read(page(POLICIES, page_data([replace(one, answer=answer)])))
+    item = busy()
+    answer = answered(item.answer.decisions, "fallback", "shadow", agrees=True)
+    read = Read(page(POLICIES, page_data([replace(item, answer=answer)])))
     assert "shadow: fcfs:easy decides" in read.text
     assert read.tile("fallbacks") == ["0", "the policy always answered"]
 
 
 def test_the_page_shows_decisions_of_a_shadow() -> None:
-    one = busy()
-    would = [Decision(f"s{k}", "start", one.state.now, None) for k in range(4)]
+    item = busy()
+    would = [Decision(f"s{k}", "start", item.state.now, None) for k in range(4)]
     for shadow, words in ((would, "differ; the policy: s0 starts, s1 starts, s2 starts, …"), ([], "nothing")):
-        answer = answered(one.answer.decisions, "fallback", "shadow", agrees=False, shadow=shadow)
-        assert words in Read(page(POLICIES, page_data([replace(one, answer=answer)]))).text
+        answer = answered(item.answer.decisions, "fallback", "shadow", agrees=False, shadow=shadow)
+        assert words in Read(page(POLICIES, page_data([replace(item, answer=answer)]))).text
 
 
 def test_tiles_count() -> None:
@@ -291,8 +291,8 @@ def test_words_stand_out(scheme: str) -> None:
         linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
-    def contrast(one: str, other: str) -> float:
-        low, high = sorted((light(one), light(other)))
+    def contrast(item: str, second: str) -> float:
+        low, high = sorted((light(item), light(second)))
         return (high + 0.05) / (low + 0.05)
 
     def mixed(colour: str, share: float) -> str:

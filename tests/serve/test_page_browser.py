@@ -34,11 +34,11 @@ from tests.serve.pages import (
 )
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-FOUND = next(filter(None, map(shutil.which, BROWSERS)), None)
+ELEMENTS = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(FOUND is None, reason=f"none of {', '.join(BROWSERS)} is installed"),
+    pytest.mark.skipif(ELEMENTS is None, reason=f"none of {', '.join(BROWSERS)} is installed"),
 ]
 
 PATIENCE_MS = 7000
@@ -90,7 +90,7 @@ def site() -> Iterator[Site]:
 def command(site: Site, profile: Path, path: str, *flags: str) -> list[str]:
     """How the browser is called; nothing but 127.0.0.1 has an address for it."""
     return [
-        FOUND or "",
+        ELEMENTS or "",
         *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
         *("--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"),
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
@@ -212,10 +212,10 @@ def test_nothing_of_clients_is_run(site: Site, browse: Callable[..., tuple[str, 
     notice = f"setTimeout(() => {{ {REPORT}([String(window.run), document.images.length]); }}, 5000);"
     texts = [
         page(
-            [POLICIES[0] | {key: each for key in ("name", "folder", "scenario", "fallback")}],
-            page_data([hostile_state(each, 0), hostile_state(each, 1)], [each, "b"]),
+            [POLICIES[0] | {key: item for key in ("name", "folder", "scenario", "fallback")}],
+            page_data([hostile_state(item, 0), hostile_state(item, 1)], [item, "b"]),
         )
-        for each in (words, *HOSTILE)
+        for item in (words, *HOSTILE)
     ]
     for text in texts:
         site.requests_made.clear()

@@ -31,13 +31,13 @@ from tests.serve.pages import (
 
 
 def test_units_are_those_of_the_policy_where_the_state_does_not_say() -> None:
-    one = busy()
-    assert point(one, [100]).free == 50
-    assert point(one, []).free is None
-    content = ClusterState(now=NOW, running=one.state.running, units=[60])
-    assert point(replace(one, state=content), [100]).free == 10
-    out = ClusterState(now=NOW, running=one.state.running, free=[5])
-    assert point(replace(one, state=out), [100]).free == 5
+    item = busy()
+    assert point(item, [100]).free == 50
+    assert point(item, []).free is None
+    content = ClusterState(now=NOW, running=item.state.running, units=[60])
+    assert point(replace(item, state=content), [100]).free == 10
+    out = ClusterState(now=NOW, running=item.state.running, free=[5])
+    assert point(replace(item, state=out), [100]).free == 5
     assert arrange(out, answered([]), 100).out == 45
 
 
@@ -45,7 +45,7 @@ def test_the_last_sent_state_is_the_newest() -> None:
     def content(*pairs: tuple[int, float]) -> list[int]:
         some = [record(ClusterState(now=now), answered([]), ago=-at) for now, at in pairs]
         random.Random(2).shuffle(some)
-        return [one.state.now for one in by_time(some)]
+        return [item.state.now for item in by_time(some)]
 
     assert content((10, 1), (20, 2), (30, 3)) == [10, 20, 30]
     assert content((10, 1), (10, 2)) == [10]
@@ -155,10 +155,10 @@ def test_jobs_look_as_they_are() -> None:
 
 
 def test_bars_stand_where_their_times_are() -> None:
-    one = busy()
-    result = arrange(one.state, one.answer, 100)
+    item = busy()
+    result = arrange(item.state, item.answer, 100)
     axis = time_axis(result)
-    text = page(POLICIES, page_data([one]))
+    text = page(POLICIES, page_data([item]))
     bar = re.search(
         r'<rect class="bar runs" x="([\d.]+)%" y="([\d.]+)" width="([\d.]+)%" height="([\d.]+)"><title>r1',
         text,
@@ -247,7 +247,7 @@ def test_agreement_is_of_the_last_states() -> None:
         record(ClusterState(now=NOW + k), answered([], agrees=value), ago=60 - k)
         for k, value in enumerate(agrees)
     ]
-    points = [point(one, [100]) for one in by_time(some)]
+    points = [point(item, [100]) for item in by_time(some)]
     axis = span(points, NOW + 59)
     assert axis is not None
     drawn = agreement_chart(points, axis)

@@ -70,15 +70,15 @@ def test_the_configuration_is_whole(tmp_path: Any, monkeypatch: pytest.MonkeyPat
     assert "acl routes path,url_dec -i /-/routes" in lines
     assert not [line for line in lines if line.startswith("errorfile")]
     assert [line for line in lines if "retry-after 1" in line and "503" in line]
-    with listener.opened("127.0.0.1", 0) as given:
-        monkeypatch.setenv(proxy.LISTENER, str(given.fileno()))
-        checked = asyncio.run(_checked(str(file), given.fileno()))
+    with listener.opened("127.0.0.1", 0) as arguments:
+        monkeypatch.setenv(proxy.LISTENER, str(arguments.fileno()))
+        checked = asyncio.run(_checked(str(file), arguments.fileno()))
         assert checked[0] == 0, checked[1]
         # Before the first replica is there, requests wait in the socket.
         config.has_received_servers = False
         HAProxyApi(config, config_file_path=str(file))._generate_config_file_internal()
         assert "RLSCHED_LISTENER" not in file.read_text()
-        checked = asyncio.run(_checked(str(file), given.fileno()))
+        checked = asyncio.run(_checked(str(file), arguments.fileno()))
         assert checked[0] == 0, checked[1]
 
 
@@ -150,11 +150,11 @@ class Api:
 
 @pytest.fixture
 def patched_api(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
-    class Kept(Api):
+    class PatchedApi(Api):
         """Changed, as Serve's is."""
 
     async def spy(node: int, process: int) -> None:
-        Kept.watched.append((node, process))
+        PatchedApi.watched.append((node, process))
 
     async def launched(*command: str, **settings: Any) -> Any:
         return SimpleNamespace(returncode=None, pid=1000)
@@ -164,9 +164,9 @@ def patched_api(monkeypatch: pytest.MonkeyPatch) -> type[Api]:
     monkeypatch.setattr(listener, "received", lambda path: socket.socket())
     monkeypatch.setenv(proxy.LISTENER_PATH, "path")
     monkeypatch.setenv(proxy.LISTENER, "")
-    Kept.module = SimpleNamespace(HAProxyApi=Kept)
-    keep_running(Kept.module)
-    return Kept
+    PatchedApi.module = SimpleNamespace(HAProxyApi=PatchedApi)
+    keep_running(PatchedApi.module)
+    return PatchedApi
 
 
 def test_one_that_has_died_is_started_again(patched_api: type[Api]) -> None:
@@ -219,6 +219,6 @@ def test_it_ends_with_its_node(goes: str) -> None:
         else:
             assert node.poll() is None
     finally:
-        for one in (node, process, watch):
-            one.kill()
-            one.wait()
+        for item in (node, process, watch):
+            item.kill()
+            item.wait()

@@ -13,8 +13,8 @@ import pytest
 from rlsched.learn.policy import load_policy
 from rlsched.serve.artefact import export_policy
 
-from .asking import Service, example
 from .conftest import HPC, feed_of, untrained
+from .service import Service, example
 
 
 @pytest.fixture

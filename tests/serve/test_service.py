@@ -26,8 +26,8 @@ from rlsched.serve.artefact import export_policy
 from rlsched.serve.load import LoadJob, load_of
 from rlsched.serve.process.ports import check_port, free_ports
 
-from .asking import TOKEN, example
 from .conftest import HPC, feed_of, untrained
+from .service import TOKEN, example
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from rlsched.serve.log.journal import Journal, read_journal
 from rlsched.serve.log.service_log import ServiceLog
 from rlsched.serve.settings import ServeConfig
 
-from .asking import Service
+from .service import Service
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_a_log_is_a_journal_and_a_dataset(service: Service, hpc: Path, tmp_path:
     log = ServiceLog(config, tmp_path / "log")
     log.add(records_of(service, hpc, 20))
     log.close()
-    shown = read_journal(tmp_path / "log")
-    assert (shown.cluster, shown.recent.states, len(shown.recent.records)) == ("default", 20, 20)
+    displayed = read_journal(tmp_path / "log")
+    assert (displayed.cluster, displayed.recent.states, len(displayed.recent.records)) == ("default", 20, 20)
     (dataset,) = [path for path in (tmp_path / "log").iterdir() if path.is_dir()]
     assert dataset.name == f"default-{service.engine.find(None).version[:8]}"
     assert (dataset / "dataset.json").exists()
@@ -125,11 +125,11 @@ def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: 
     dataset_of = LogDataset(tmp_path / "b", served.policy, [256], served.inference.heuristic)
     some = records_of(service, hpc, 4)
     later = [
-        msgspec.structs.replace(one, state=msgspec.structs.replace(one.state, now=one.state.now + 2**34))
-        for one in some
+        msgspec.structs.replace(item, state=msgspec.structs.replace(item.state, now=item.state.now + 2**34))
+        for item in some
     ]
-    for one in (*some, *later, *some):
-        dataset_of.add(one)
+    for item in (*some, *later, *some):
+        dataset_of.add(item)
     for k in range(100):
         named = msgspec.structs.replace(some[0].state, cluster=f"c{k}")
         dataset_of.add(msgspec.structs.replace(some[0], state=named))

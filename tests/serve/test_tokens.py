@@ -11,7 +11,7 @@ from rlsched.errors import BadInputError
 from rlsched.serve.api.tokens import Tokens, read_tokens
 from rlsched.serve.settings import ServeConfig
 
-from .asking import TOKEN, Service, example
+from .service import TOKEN, Service, example
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1), (0o620, 1)])

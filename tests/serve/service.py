@@ -1,4 +1,4 @@
-"""The service in this process, asked as a server would: no sockets, no Ray."""
+"""The service in this process, without sockets and Ray."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ class Service:
         self, path: str, body: bytes | dict[str, Any] | None = None, method: str | None = None, **headers: str
     ) -> Reply:
         content = json.dumps(body).encode() if isinstance(body, dict) else body
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        arguments = {name.replace("_", "-"): value for name, value in headers.items()}
         if content is not None:
-            given.setdefault("content-length", str(len(content)))
-            given.setdefault("content-type", "application/json")
+            arguments.setdefault("content-length", str(len(content)))
+            arguments.setdefault("content-type", "application/json")
         path, _, query = path.partition("?")
         scope = {
             "type": "http",
@@ -116,7 +116,7 @@ class Service:
             "scheme": "http",
             "server": ("127.0.0.1", 8000),
             "client": ("127.0.0.1", 1),
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in given.items()],
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in arguments.items()],
         }
         parts = [content[k : k + 65536] for k in range(0, len(content), 65536)] if content else [b""]
         sent: list[dict[str, Any]] = []
@@ -147,4 +147,4 @@ def example(folder: Path) -> dict[str, Any]:
 
 def moved(decisions: list[dict[str, Any]]) -> set[tuple[Any, str]]:
     """What decisions do to which jobs, whatever their order; a reservation is nothing."""
-    return {(one["job"], one["action"]) for one in decisions if one["action"] != "reserve"}
+    return {(item["job"], item["action"]) for item in decisions if item["action"] != "reserve"}
