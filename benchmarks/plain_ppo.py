@@ -50,7 +50,7 @@ class PlainPPO:
 
     def __init__(self, config: TrainConfig, feed: EpisodeFeed) -> None:
         scenario = feed.scenario
-        self.config = config = config.settled(scenario)
+        self.config = config = config.resolve(scenario)
         self.gamma = scenario.objective.gamma
         self.lam = self.gamma if config.ppo.gae_lambda is None else config.ppo.gae_lambda
         returns = expected_returns(feed, config.seed)

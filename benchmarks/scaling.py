@@ -174,14 +174,14 @@ def main() -> None:
         ray.init(address=cluster.address, log_to_driver=False)
         try:
             for algo in ("ppo", "appo"):
-                config = base.model_copy(update={"algo": algo}).settled(feed.scenario)
+                config = base.model_copy(update={"algo": algo}).resolve(feed.scenario)
                 for runners in requested.runners:
                     speed = throughput(config, feed, runners, requested.turns)
                     results["throughput"].append([algo, nodes, runners, speed])
                     print(f"{algo:5} {nodes} nodes {runners} runners: {speed:,.0f} decisions/s", flush=True)
             if nodes == requested.nodes[0]:
                 sampling = base.sampling.model_copy(update={"runners": 1})
-                result = parts(base.model_copy(update={"sampling": sampling}).settled(feed.scenario), feed)
+                result = parts(base.model_copy(update={"sampling": sampling}).resolve(feed.scenario), feed)
                 results["parts"] = asdict(result)
                 results["projected"] = [projected(result, runners) for runners in PROJECTED]
                 print(

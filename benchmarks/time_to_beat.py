@@ -82,7 +82,7 @@ def timed_runs(
             settings = {"algo": algo, "seed": seed, "validation": validation}
             planned.append((config.model_copy(update=settings), folder))
     for written, folder in planned:
-        settled = written.settled(scenario)
+        settled = written.resolve(scenario)
         with RichDisplay(settled) as display:
             summary = train(scenario, settled, folder, display)
         yield timed_run(written, folder, summary)

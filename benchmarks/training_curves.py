@@ -71,7 +71,7 @@ def main() -> None:
     for_training, for_scenario = split_overrides(TrainConfig, requested.set)
     feed = EpisodeFeed(load(requested.scenario, for_scenario))
     curves: dict[str, list[Curve]] = {name: [] for name in requested.who}
-    base = make_config({"steps": requested.steps}, "training_curves", for_training).settled(feed.scenario)
+    base = make_config({"steps": requested.steps}, "training_curves", for_training).resolve(feed.scenario)
     with session_for(base, None):
         for seed in range(requested.seeds):
             for actor, result in curves.items():

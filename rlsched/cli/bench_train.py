@@ -20,7 +20,7 @@ import torch
 from rlsched.cli.bench_figures import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig, TrainConfig
 from rlsched.scenario import Scenario
 
 RLSCHED, RLLIB = "rlsched", "RLlib"
@@ -83,7 +83,7 @@ class RllibTrainer:
         last: returns of the last hundred episodes.
     """
 
-    def __init__(self, config: TrainConfig, feed: EpisodeFeed, *, stock: bool) -> None:
+    def __init__(self, config: ResolvedConfig, feed: EpisodeFeed, *, stock: bool) -> None:
         from ray.rllib.algorithms.ppo import PPO
 
         from rlsched.learn.algorithms.learners.ppo import lambda_of
@@ -172,17 +172,17 @@ def measure(
     if config.network.lstm:
         raise BadInputError("network.lstm", "is not supported by all trainers that are measured", "remove it")
     feed = EpisodeFeed(scenario)
-    config = config.settled(feed.scenario)
+    resolved = config.resolve(feed.scenario)
     measured: dict[str, list[tuple[Iteration, float]]] = {}
-    torch.manual_seed(config.seed)
-    with session_for(config, None), ExitStack() as stack:
+    torch.manual_seed(resolved.seed)
+    with session_for(resolved, None), ExitStack() as stack:
         trainers: dict[str, Trainer] = {}
         for name, stock in ((RLSCHED, False), (RLLIB, True)):
-            trainer = RllibTrainer(config, feed, stock=stock)
+            trainer = RllibTrainer(resolved, feed, stock=stock)
             stack.callback(trainer.stop)
             trainers[name] = trainer
         if more_trainers is not None:
-            trainers |= more_trainers(config, feed)
+            trainers |= more_trainers(resolved, feed)
         for turn in range(turns + 1):
             for name, current in trainers.items():
                 start = time.perf_counter()

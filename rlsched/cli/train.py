@@ -24,7 +24,7 @@ from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
     from rlsched.cli.watch import RichDisplay
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig
     from rlsched.learn.folder import RunFolder
     from rlsched.learn.summary import Summary
     from rlsched.scenario import Scenario
@@ -130,10 +130,10 @@ def train(
     else:
         simulated, training = settings_given(config, scenario, trace, overrides, chosen)
         folder.check_free()
-    training = training.settled(simulated)
+    resolved = training.resolve(simulated)
     limits = Limits(limit or (), unconstrained) if limit or unconstrained is not None else None
     session = Session(folder, seeds, resume=resume, address=address, trust=trust)
-    summaries = session.train(simulated, training, limits)
+    summaries = session.train(simulated, resolved, limits)
     _report(summaries, out, json_file, seeds)
 
 
@@ -212,7 +212,7 @@ class Session:
     address: str | None
     trust: bool
 
-    def train(self, scenario: Scenario, config: TrainConfig, limits: Limits | None) -> dict[int, Summary]:
+    def train(self, scenario: Scenario, config: ResolvedConfig, limits: Limits | None) -> dict[int, Summary]:
         """Seed -> how its run ended; none where the training without limits, for `auto`, was interrupted."""
         from rlsched.cli.watch import RichDisplay
 
@@ -243,7 +243,7 @@ class Session:
                 self._add_resume_note(error, display)
                 raise
 
-    def _run(self, scenario: Scenario, config: TrainConfig, display: RichDisplay) -> dict[int, Summary]:
+    def _run(self, scenario: Scenario, config: ResolvedConfig, display: RichDisplay) -> dict[int, Summary]:
         """Train one run, or one for each seed."""
         from rlsched.learn.run import train as run
         from rlsched.learn.series import train_seeds
@@ -270,7 +270,7 @@ class Session:
         error.add_note(f"resume from its last checkpoint: {again}")
 
 
-def ended_before(training: TrainConfig, folder: RunFolder) -> Summary | None:
+def ended_before(training: ResolvedConfig, folder: RunFolder) -> Summary | None:
     """How a run ended that is at its end by these settings already; None: it is not."""
     from rlsched.learn.summary import Summary, reason_to_end
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rlsched.cli.bar import ProgressBar
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.selection import DIFFERENCE, Validation, limited_name
 from rlsched.report.words import described, number
 from rlsched.scenario import Scenario
@@ -19,13 +19,13 @@ class RichDisplay(ProgressBar):
         config: of the run.
     """
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: ResolvedConfig) -> None:
         super().__init__()
         self.config = config
         self._later: list[str] = []
         self.limits: Mapping[str, float] = {}
 
-    def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
+    def prepare(self, scenario: Scenario, config: ResolvedConfig) -> None:
         """Print what is trained, before Ray and RLlib start."""
         self.config = config
         imitation = config.imitation(scenario)
@@ -57,7 +57,7 @@ class RichDisplay(ProgressBar):
 
     def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
         """Show an iteration."""
-        share = standing.steps / (self.config.steps or 1)
+        share = standing.steps / self.config.steps
         if self.config.minutes is not None:
             share = max(share, standing.seconds / (60 * self.config.minutes))
         metric = self.config.validation.metric

@@ -30,7 +30,7 @@ from rlsched.evaluate.seeds import named_seeds, seed_folders
 from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.learn.checkpoints import MANIFEST, Checkpoints, Standing
-from rlsched.learn.config.training import TrainConfig, make_config, parse_config
+from rlsched.learn.config.training import ResolvedConfig, make_config, parse_config
 from rlsched.scenario import Scenario, parse
 from rlsched.scenario.combined_file import dump_combined
 from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
@@ -80,7 +80,7 @@ class RunFolder:
                 "add --seeds N --resume, or name another --out folder",
             )
 
-    def create(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
+    def create(self, scenario: Scenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
         """Begin a run.
 
         Args:
@@ -153,7 +153,7 @@ class RunFolder:
         """Whether the policy before training has been kept, whole."""
         return self.start.is_dir()
 
-    def read(self) -> tuple[Scenario, TrainConfig]:
+    def read(self) -> tuple[Scenario, ResolvedConfig]:
         """The settings of the run in this folder.
 
         Raises:
@@ -167,12 +167,11 @@ class RunFolder:
         if "warm_start" in values and values["warm_start"] is None:
             raise BadInputError(str(self.path), "is a run of an older version", "begin another run")
         if "scenario" in values:
-            return parse_config(values, str(train))
+            simulated, config = parse_config(values, str(train))
+            return simulated, config.resolve(simulated)
         scenario = self.path / SCENARIO  # older versions wrote it into its own file alone
-        return (
-            parse(read_yaml(read_text(scenario), str(scenario)), str(scenario)),
-            make_config(values, str(train)),
-        )
+        simulated = parse(read_yaml(read_text(scenario), str(scenario)), str(scenario))
+        return simulated, make_config(values, str(train)).resolve(simulated)
 
     def latest(self) -> tuple[Path, Standing] | None:
         """The newest checkpoint and where the run stood then, or None."""
@@ -230,12 +229,12 @@ class RunFolder:
             if changed:
                 raise edited(path, "begin another run; --steps and --minutes may change with --resume")
 
-    def go_on(self, scenario: Scenario, config: TrainConfig, inputs: Mapping[str, str]) -> None:
+    def go_on(self, scenario: Scenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
         """Keep the settings of a run that goes on, longer than it was to, or with files that have moved."""
         save_inputs(self.path, inputs)
         self._write_settings(scenario, config)
 
-    def _write_settings(self, scenario: Scenario, config: TrainConfig) -> None:
+    def _write_settings(self, scenario: Scenario, config: ResolvedConfig) -> None:
         write_settings(self.path / SCENARIO, as_yaml(scenario))
         write_settings(self.path / TRAIN, dump_combined(scenario, config))
 

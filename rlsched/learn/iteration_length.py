@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.engine import Engine
 
 BEYOND_END = 0.1
@@ -35,7 +35,7 @@ def share_of_iteration(remaining: float, usual: float, end: float, *, shorten_al
     return 1.0 if count > 1 else min(1.0, (remaining + BEYOND_END / 2 * end) / usual)
 
 
-def next_share(config: TrainConfig, standing: Standing, engine: Engine, usual_s: float | None) -> float:
+def next_share(config: ResolvedConfig, standing: Standing, engine: Engine, usual_s: float | None) -> float:
     """Share of an iteration's usual decisions that the next iteration has.
 
     Args:
@@ -44,7 +44,7 @@ def next_share(config: TrainConfig, standing: Standing, engine: Engine, usual_s:
         engine: that iterates.
         usual_s: seconds of an iteration of usual length; None before the first.
     """
-    steps = config.steps or 1
+    steps = config.steps
     shorten_all, usual = engine.shortens_all, engine.usual_decisions
     share = share_of_iteration(steps - standing.steps, usual, steps, shorten_all=shorten_all)
     if config.minutes is None:

@@ -49,7 +49,7 @@ def train_unconstrained(
     Raises:
         BadInputError: there is one of other settings, or these cannot be used.
     """
-    config = without_limits(config.settled(scenario))
+    config = without_limits(config.resolve(scenario))
     scenario = with_limits(scenario, dict.fromkeys(scenario.objective.costs))
     resume = folder.holds_run
     if resume:
@@ -62,7 +62,7 @@ def train_unconstrained(
             )
         folder.check_inputs(inputs_of(feed.scenario, wanted))
         latest = folder.latest()
-        if latest is not None and latest[1].steps >= (wanted.steps or 0):
+        if latest is not None and latest[1].steps >= (wanted.steps):
             return True
     return train(scenario, config, folder, display, resume=resume, address=address).reason != "interrupted"
 

@@ -14,7 +14,7 @@ from rlsched.evaluate.costs import check_heuristic
 from rlsched.evaluate.gate import LEAST_EPISODES
 from rlsched.files import checksum
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import Config, ResolvedConfig, TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.selection import Validation
@@ -34,7 +34,7 @@ class Plan:
 
     Attributes:
         scenario: with the units of every resource known.
-        config: settled; other runs and datasets are named from the root.
+        config: resolved; other runs and datasets are named from the root.
         initial_config: the same for a run without a checkpoint, perhaps from its own initial policy.
         feed: of episodes.
         validation: on which its policies are compared.
@@ -45,8 +45,8 @@ class Plan:
     """
 
     scenario: Scenario
-    config: TrainConfig
-    initial_config: TrainConfig
+    config: ResolvedConfig
+    initial_config: ResolvedConfig
     feed: EpisodeFeed
     validation: Validation
     inputs: dict[str, str]
@@ -80,35 +80,35 @@ def plan(
             "learned from a dataset with privileged blocks, as older versions recorded them",
             "begin another run, from a dataset of this version",
         )
-    feed, config = fit(scenario, config)
+    feed, resolved = fit(scenario, config)
     scenario = feed.scenario
     latest, damaged = folder.checkpoints.intact(trust=trust) if resume else (None, [])
-    initial = config
+    initial = resolved
     if latest is None:
-        initial = initial_config(config, folder)
+        initial = initial_config(resolved, folder)
         check_teachers(initial, feed)
-    inputs = inputs_of(scenario, config)
+    inputs = inputs_of(scenario, resolved)
     if resume:
         folder.check_inputs(inputs)
-    check_devices(config)
-    validation = validation_of(scenario, config, feed)
-    return Plan(scenario, config, initial, feed, validation, inputs, latest, tuple(damaged), trust)
+    check_devices(resolved)
+    validation = validation_of(scenario, resolved, feed)
+    return Plan(scenario, resolved, initial, feed, validation, inputs, latest, tuple(damaged), trust)
 
 
-def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:
+def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, ResolvedConfig]:
     """See whether scenario and settings go together; both as a run writes them down.
 
     Raises:
         BadInputError: they do not, or one of them cannot be used.
     """
-    feed, config = whole(scenario, config)
+    feed, resolved = whole(scenario, config)
     scenario = feed.scenario
-    build_policy(layout_of(feed), config.network)  # refuses what it cannot work with
-    if config.dataset is not None:
-        manifest, rewards = read_manifest(config.dataset), config.algorithm.reads_rewards
-        check_for(config.dataset, manifest, scenario, len(feed.units), rewards=rewards)
-    check_limits(scenario, config)
-    return feed, config
+    build_policy(layout_of(feed), resolved.network)  # refuses what it cannot work with
+    if resolved.dataset is not None:
+        manifest, rewards = read_manifest(resolved.dataset), resolved.algorithm.reads_rewards
+        check_for(resolved.dataset, manifest, scenario, len(feed.units), rewards=rewards)
+    check_limits(scenario, resolved)
+    return feed, resolved
 
 
 def layout_of(feed: EpisodeFeed) -> Layout:
@@ -116,36 +116,36 @@ def layout_of(feed: EpisodeFeed) -> Layout:
     return Layout.of(feed.scenario.observation, feed.scenario.decision, len(feed.units))
 
 
-def whole(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, TrainConfig]:
-    """What is simulated, and how is trained, with all that was left out: as a run writes them down.
+def whole(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, ResolvedConfig]:
+    """The episodes and the resolved settings of a run, as its folder holds them.
 
     Raises:
         BadInputError: the scenario or its workload cannot be used.
     """
-    config = in_place(config.settled(scenario))
-    feed = EpisodeFeed(rooted(scenario if config.has_privileged_critic else scenario.public))
-    if config.network.kind == "cnn":
-        drawn = config.network.model_copy(update={"units": tuple(feed.units)})
-        config = config.model_copy(update={"network": drawn})
-    return feed, config
+    resolved = in_place(config.resolve(scenario))
+    feed = EpisodeFeed(rooted(scenario if resolved.has_privileged_critic else scenario.public))
+    if resolved.network.kind == "cnn":
+        network = resolved.network.model_copy(update={"units": tuple(feed.units)})
+        resolved = resolved.model_copy(update={"network": network})
+    return feed, resolved
 
 
-def validation_of(scenario: Scenario, config: TrainConfig, feed: EpisodeFeed) -> Validation:
+def validation_of(scenario: Scenario, config: ResolvedConfig, feed: EpisodeFeed) -> Validation:
     """The episodes on which a run's policies are compared.
 
     Raises:
         BadInputError: its metric is not one of those that are measured there.
     """
     rng = np.random.default_rng(VALIDATION_SEED)
-    episodes, parts = feed.stratified(rng, config.validation.episodes or 1, least=1)
+    episodes, parts = feed.stratified(rng, config.validation.episodes, least=1)
     if np.bincount(parts).min() < LEAST_EPISODES:  # so few say nothing about hoarding in a part
         parts = np.zeros_like(parts)
     if not scenario.decision.tick_driven:  # who may leave jobs unfinished is judged as if it might not
         scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
-    return Validation.of(scenario, feed.units, episodes, config.validation.metric or "", parts)
+    return Validation.of(scenario, feed.units, episodes, config.validation.metric, parts)
 
 
-def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
+def inputs_of(scenario: Scenario, config: ResolvedConfig) -> dict[str, str]:
     """Checksums of what is learned from; a dataset's manifest has those of its files.
 
     Raises:
@@ -160,8 +160,8 @@ def inputs_of(scenario: Scenario, config: TrainConfig) -> dict[str, str]:
         raise BadInputError(str(error.filename), f"cannot be read ({error})", "bring it back") from None
 
 
-def in_place(config: TrainConfig) -> TrainConfig:
-    """The same with other runs and datasets named from the root, likewise."""
+def in_place(config: Config) -> Config:
+    """The settings with absolute paths of other runs and datasets."""
     warm, algorithm = config.warm_start, config.algorithm
     if warm.teacher is not None and warm.teacher not in PRIORITIES:
         warm = warm.model_copy(update={"teacher": str(Path(warm.teacher).resolve())})
@@ -171,7 +171,7 @@ def in_place(config: TrainConfig) -> TrainConfig:
     return config if start is None else algorithm.with_initial_policy(config, Path(start).resolve())
 
 
-def initial_config(config: TrainConfig, folder: RunFolder) -> TrainConfig:
+def initial_config(config: ResolvedConfig, folder: RunFolder) -> ResolvedConfig:
     """How a run begins that has no checkpoint, perhaps again.
 
     What another search found may have gone, or gone on, since this one began with it: then it is the policy
@@ -183,7 +183,7 @@ def initial_config(config: TrainConfig, folder: RunFolder) -> TrainConfig:
     return algorithm.with_initial_policy(config, folder.start)
 
 
-def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
+def check_teachers(config: ResolvedConfig, feed: EpisodeFeed) -> None:
     """See whether the policies that a run begins with can be used.
 
     Raises:
@@ -194,7 +194,7 @@ def check_teachers(config: TrainConfig, feed: EpisodeFeed) -> None:
     config.algorithm.check_initial_policy(config, feed)
 
 
-def check_devices(config: TrainConfig) -> None:
+def check_devices(config: ResolvedConfig) -> None:
     """See whether what learns in this process has the GPU that it is to learn on.
 
     Raises:
@@ -208,7 +208,7 @@ def check_devices(config: TrainConfig) -> None:
         )
 
 
-def check_limits(scenario: Scenario, config: TrainConfig) -> None:
+def check_limits(scenario: Scenario, config: ResolvedConfig) -> None:
     """See whether an algorithm that keeps limits has some, and gets to know what is compared with them.
 
     Raises:

@@ -14,7 +14,7 @@ from tensorboardX import SummaryWriter
 
 from rlsched.learn.calibration import calibrate
 from rlsched.learn.checkpoints import PICKLED, Standing, private_copy
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig, TrainConfig
 from rlsched.learn.engine import CalibratedEngine, Engine, Progress, number
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import Interrupted, interrupts
@@ -41,7 +41,7 @@ STOPPING_MINUTES = 0.5
 class Display(Protocol):
     """Shows how a run is doing."""
 
-    def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
+    def prepare(self, scenario: Scenario, config: ResolvedConfig) -> None:
         """All settings are good, and this is what is trained; Ray and RLlib are about to start."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:
@@ -207,7 +207,7 @@ class Run:
     @property
     def run_fraction(self) -> float:
         """Share of the run that is over, by decisions or by time."""
-        fraction = self.standing.steps / (self.config.steps or 1)
+        fraction = self.standing.steps / (self.config.steps)
         if self.config.minutes is not None:
             fraction = max(fraction, self.standing.seconds / (60 * self.config.minutes))
         return min(fraction, 1.0)

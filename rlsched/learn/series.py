@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlsched.evaluate.seeds import seed_folder
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.folder import RunFolder, check_no_run
 from rlsched.learn.run import Display, train
 from rlsched.learn.summary import Summary, reason_to_end
@@ -16,7 +16,7 @@ from rlsched.scenario import Scenario
 
 def train_seeds(
     scenario: Scenario,
-    config: TrainConfig,
+    config: ResolvedConfig,
     out: Path,
     count: int,
     display: Display,

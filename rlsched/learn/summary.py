@@ -9,7 +9,7 @@ from typing import Literal
 from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.json_files import parse_json
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.selection import best_by_mean
 from rlsched.scenario import Scenario
@@ -92,9 +92,9 @@ class Summary:
         return self.standing.best_excess == 0
 
 
-def reason_to_end(config: TrainConfig, standing: Standing) -> Reason | None:
+def reason_to_end(config: ResolvedConfig, standing: Standing) -> Reason | None:
     """Why a run is at its end by its settings; None: it is not."""
-    if standing.steps >= (config.steps or 0):
+    if standing.steps >= (config.steps):
         return "steps"
     if config.minutes is not None and standing.seconds >= 60 * config.minutes:
         return "minutes"

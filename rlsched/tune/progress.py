@@ -232,7 +232,7 @@ class ProgressCallback(Callback):
     def steps_of(self, point: Point) -> int:
         """Decisions of each training of a trial."""
         scenario, config = self.sweep.settings(str(self.folder.path), point)
-        return config.settled(scenario).steps or 1
+        return config.resolve(scenario).steps
 
 
 class InterruptStopper(Stopper):

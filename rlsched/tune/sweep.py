@@ -204,7 +204,7 @@ class Sweep(Frozen):
         scenario, config = self.settings(where)
         targets = self.objectives
         if not targets:
-            metrics = [config.settled(scenario).validation.metric or ""]
+            metrics = [config.resolve(scenario).validation.metric]
             metrics += [f"cost.{name}" for name in scenario.objective.costs]
             targets = tuple(Target(metric=metric) for metric in metrics)
         return tuple(self._directed(target) for target in targets)

@@ -15,7 +15,7 @@ from ray.tune import PlacementGroupFactory
 
 from rlsched.files import Alone
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig, TrainConfig
 from rlsched.learn.rllib.resources import bundles
 from rlsched.learn.run import train
 from rlsched.learn.selection import Validation
@@ -51,7 +51,7 @@ class SilentDisplay:
     def __init__(self, stop_requested: Callable[[], bool]) -> None:
         self.stop_requested = stop_requested
 
-    def prepare(self, scenario: Scenario, config: TrainConfig) -> None:
+    def prepare(self, scenario: Scenario, config: ResolvedConfig) -> None:
         """All settings are valid."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:
@@ -89,7 +89,7 @@ class Trial(tune.Trainable):
         self.trial.create(self.point)
         self.where = str(self.folder.path)
         scenario, training = self.sweep.settings(self.where, self.point)
-        steps = training.settled(scenario).steps or 1
+        steps = training.resolve(scenario).steps
         self.rungs = self.sweep.rungs(steps) if self.sweep.policy is None else [1]
         self.rung = 0
 
@@ -182,11 +182,11 @@ def trial_resources(sweep: Sweep, point: Point, where: str) -> list[dict[str, fl
     if sweep.policy is not None:
         return [{"CPU": 1.0}]
     scenario, config = sweep.settings(where, point)
-    config = config.settled(scenario)
+    resolved = config.resolve(scenario)
     driver = {"CPU": 1.0}
     if config.gpus_per_learner and not config.learners:
         driver["GPU"] = config.gpus_per_learner
-    return [driver, *bundles(config)]
+    return [driver, *bundles(resolved)]
 
 
 def placement_group(processes: Sequence[Mapping[str, float]]) -> PlacementGroupFactory:

@@ -68,7 +68,7 @@ def test_runs_train_as_train_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         list(time_to_beat.timed_runs(simulated, arguments, ["ppo"], [4], tmp_path))
     (config,) = observed
-    assert config.network == arguments.settled(simulated).network
+    assert config.network == arguments.resolve(simulated).network
     assert (config.seed, config.minutes, config.ppo.epochs) == (4, 1.0, 3)
     assert config.validation.until_better
 

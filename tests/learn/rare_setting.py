@@ -35,7 +35,7 @@ class Setting:
             "test",
             ["launchpad.rows=1000", "rare.imitate=500", *settings],
         )
-        self.config = build_config(feed.scenario, config, len(feed.units))
+        self.config = build_config(feed.scenario, config.resolve(feed.scenario), len(feed.units))
         reader = Reader(folder, read_manifest(folder), TRANSITIONS, seed=0)
         columns = learned_from(reader.take(200), 1.0)
         reader.close()

@@ -149,7 +149,7 @@ def limited() -> Scenario:
 @pytest.mark.slow
 @pytest.mark.usefixtures("ray_address")
 def test_the_learner_and_the_saved_policy_are_shifted_equally(limited: Scenario) -> None:
-    config = make_config({}, "test", TINY).settled(limited)
+    config = make_config({}, "test", TINY).resolve(limited)
     engine = RllibEngine(config, EpisodeFeed(limited), 0)
     try:
         engine.iterate(0.5)

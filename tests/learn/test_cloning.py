@@ -97,7 +97,7 @@ def cloning_learner(short: Scenario, sjf_dataset: Path, algo: str) -> tuple[Lear
     trained_config = make_config(
         {"algo": algo, "dataset": str(sjf_dataset)}, "test", [f"{algo}.{setting}" for setting in settings]
     )
-    config = build_config(EpisodeFeed(short).scenario, trained_config, 2)
+    config = build_config(EpisodeFeed(short).scenario, trained_config.resolve(short), 2)
     data = Dataset(config)
     rows = dict(data.sample(512).policy_batches[MODULE])
     data.reader.close()
@@ -157,7 +157,7 @@ def test_the_scale_of_marwils_advantages_goes_on_with_a_run(
 
 
 def test_learners_get_rows_as_environments_show_them(short: Scenario, sjf_dataset: Path) -> None:
-    config = make_config({"algo": "marwil", "dataset": str(sjf_dataset)}, "test").settled(short)
+    config = make_config({"algo": "marwil", "dataset": str(sjf_dataset)}, "test").resolve(short)
     feed = EpisodeFeed(short)
     described = build_config(feed.scenario, config, 2, returns=Returns(0.5, 1.0))
     data = Dataset(described)

@@ -56,7 +56,7 @@ def test_training_goes_on_while_a_node_is_gone_and_takes_in_the_next(
     algo: str, small: Scenario, cluster: Cluster
 ) -> None:
     feed = EpisodeFeed(small)
-    config = make_config({}, "test", [*SETTINGS, f"algo={algo}"]).settled(feed.scenario)
+    config = make_config({}, "test", [*SETTINGS, f"algo={algo}"]).resolve(feed.scenario)
     engine = RllibEngine(config, feed, 0)
     try:
         steps = [engine.iterate().steps for _ in range(2)]

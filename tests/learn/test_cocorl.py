@@ -64,7 +64,9 @@ class Setting:
     def __init__(self, simulated: Scenario) -> None:
         self.feed = EpisodeFeed(simulated)
         self.returns: Returns = expected_returns(self.feed, 0)
-        self.config = build_config(simulated, make_config({}, "test", SETTINGS), 2, returns=self.returns)
+        self.config = build_config(
+            simulated, make_config({}, "test", SETTINGS).resolve(simulated), 2, returns=self.returns
+        )
         self.runner = BatchedEnvRunner(config=self.config)
         self.episodes = self.runner.sample(num_timesteps=8 * 128, random_actions=False)
         self.learner: Any = self.config.build_learner(env=None, spaces=self.runner.get_spaces())
@@ -121,7 +123,9 @@ def test_what_transitions_cost_is_what_is_held_against_limits(per: str) -> None:
 def test_an_algorithm_without_limits_gets_no_costs(limited: Scenario) -> None:
     returns = expected_returns(EpisodeFeed(limited), 0)
     assert returns.constraints
-    config = build_config(limited, make_config({}, "test", [*TINY, "algo=dqn"]), 2, returns=returns)
+    config = build_config(
+        limited, make_config({}, "test", [*TINY, "algo=dqn"]).resolve(limited), 2, returns=returns
+    )
     runner = BatchedEnvRunner(config=config)
     (piece, *_) = runner.sample(num_timesteps=8 * 32, random_actions=False)
     assert COSTS not in piece.extra_model_outputs
@@ -251,7 +255,7 @@ def test_multipliers_follow_costs_and_go_on(
         log_limited(logger, values)
 
     monkeypatch.setattr("rlsched.learn.rllib.sampling.log_limited", listen)
-    config = make_config({}, "test", [*SETTINGS, "sampling.fragment=128"]).settled(limited)
+    config = make_config({}, "test", [*SETTINGS, "sampling.fragment=128"]).resolve(limited)
     assert config.decisions_per_iteration == 2 * PpoAlgorithm().batch(config)
     feed = EpisodeFeed(limited)
     engine = RllibEngine(config, feed, 0)
@@ -317,7 +321,7 @@ def test_multipliers_follow_costs_and_go_on(
 def test_others_play_and_learn(limited: Scenario) -> None:
     """Two runners and two learners elsewhere: all that ends is looked at, and everybody is told."""
     words = ["sampling.runners=2", "learners=2", "sampling.envs_per_runner=4", "sampling.fragment=128"]
-    config = make_config({}, "test", [*SETTINGS, *words]).settled(limited)
+    config = make_config({}, "test", [*SETTINGS, *words]).resolve(limited)
     engine = RllibEngine(config, EpisodeFeed(limited), 0)
     try:
         algorithm: Any = engine.algorithm

@@ -20,7 +20,7 @@ def test_episodes_that_go_on_count_where_they_cost_far_too_much(small: Scenario)
     """Long before one of every environment has ended."""
     costs = {"wait_time": 1.0, "makespan": 1e9}
     limited = small.model_copy(update={"objective": small.objective.model_copy(update={"costs": costs})})
-    config = make_config({}, "test", [*TINY, "sampling.replicas=1"]).settled(limited)
+    config = make_config({}, "test", [*TINY, "sampling.replicas=1"]).resolve(limited)
     engine = RllibEngine(config, EpisodeFeed(limited), 0)
     try:
         algorithm: Any = engine.algorithm

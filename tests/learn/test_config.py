@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from rlsched import scenario
 from rlsched.errors import BadInputError
+from rlsched.learn.algorithms.base import ALGORITHMS
 from rlsched.learn.algorithms.ppo import Ppo
-from rlsched.learn.config.training import TrainConfig, make_config, read_config
+from rlsched.learn.config.training import ResolvedConfig, TrainConfig, make_config, read_config
 from rlsched.scenario.combined_file import split_overrides
 
 
@@ -143,8 +144,8 @@ def test_files(tmp_path: Path) -> None:
 def test_only_appo_plays_elsewhere_by_itself() -> None:
     chosen = scenario.load("green-10")
     for algo, runners in (("ppo", 0), ("dqn", 0), ("appo", 1)):
-        assert make_config({}, "test", [f"algo={algo}"]).settled(chosen).sampling.runners == runners
-        arguments = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).settled(chosen)
+        assert make_config({}, "test", [f"algo={algo}"]).resolve(chosen).sampling.runners == runners
+        arguments = make_config({}, "test", [f"algo={algo}", "sampling.runners=3"]).resolve(chosen)
         assert arguments.sampling.runners == 3
 
 
@@ -160,7 +161,7 @@ def test_only_appo_plays_elsewhere_by_itself() -> None:
 def test_lambda_goes_with_the_scenario_where_it_is_left_out(
     name: str, settings: list[str], expected: float
 ) -> None:
-    settled = make_config({}, "test", settings).settled(scenario.load(name))
+    settled = make_config({}, "test", settings).resolve(scenario.load(name))
     assert settled.section(Ppo).gae_lambda == pytest.approx(expected)
 
 
@@ -193,12 +194,25 @@ def test_policies_begin_with_imitation_where_jobs_are_planned(
 ) -> None:
     chosen = scenario.load(name, settings)
     for algo in ("ppo", "cocorl", "appo", "dqn"):
-        config = make_config({}, "test", [f"algo={algo}"]).settled(chosen)
+        config = make_config({}, "test", [f"algo={algo}"]).resolve(chosen)
         imitation = config.imitation(chosen)
         assert (None if imitation is None else imitation.teacher) == teacher
-        assert config.settled(chosen) == config
+        assert config.resolve(chosen) == config
     for words in (["algo=rare"], ["algo=reinforce"], ["algo=priority_search"], ["warm_start.decisions=0"]):
-        assert make_config({}, "test", words).settled(chosen).imitation(chosen) is None
+        assert make_config({}, "test", words).resolve(chosen).imitation(chosen) is None
     arguments = make_config({}, "test", ["warm_start.teacher=fcfs"]).imitation(chosen)
     assert arguments is not None
     assert arguments.teacher == "fcfs"
+
+
+@pytest.mark.parametrize("algo", sorted(ALGORITHMS))
+def test_resolved_settings_have_no_omissions(algo: str) -> None:
+    """They are resolved once: a second time nothing changes."""
+    simulated = scenario.load("lublin-256")
+    chosen = {"algo": algo} | ({} if ALGORITHMS[algo].dataset != "required" else {"dataset": "somewhere"})
+    resolved = make_config(chosen, "test").resolve(simulated)
+    assert isinstance(resolved, ResolvedConfig)
+    assert resolved.resolve(simulated) == resolved
+    omitted = (resolved.steps, *dict(resolved.sampling).values(), resolved.validation.metric)
+    assert None not in omitted
+    assert make_config(resolved.model_dump(mode="json"), "test").resolve(simulated) == resolved

@@ -54,7 +54,7 @@ class Setting:
     def __init__(self, simulated: Scenario, folder: Path, *settings: str) -> None:
         feed = EpisodeFeed(simulated)
         config = make_config({"algo": "cql", "dataset": str(folder)}, "test", [*SMALL, *settings])
-        self.config = build_config(feed.scenario, config, len(feed.units))
+        self.config = build_config(feed.scenario, config.resolve(feed.scenario), len(feed.units))
         self.data = Dataset(self.config)
         spaces = {MODULE: (self.config.observation_space, self.config.action_space)}
         self.learner: Learner = self.config.build_learner(env=None, spaces=spaces)

@@ -56,7 +56,9 @@ def test_a_no_op_goes_on_where_its_draw_holds(
     """In one state that never changes: with persistence 1 no environment leaves the no-op."""
     monkeypatch.setattr(ConstrainedModule, "persistence", persistence)
     runner = BatchedEnvRunner(
-        config=build_config(small, make_config({}, "test", [*TINY, "sampling.envs_per_runner=64"]), 1)
+        config=build_config(
+            small, make_config({}, "test", [*TINY, "sampling.envs_per_runner=64"]).resolve(small), 1
+        )
     )
     obs = runner._reset(seed=[0])
     idle = runner.clusters.layout.num_actions - 1
@@ -72,7 +74,9 @@ def test_a_no_op_goes_on_where_its_draw_holds(
 
 
 def test_draws_hold_longer_the_lower_the_temperature(small: Scenario) -> None:
-    module = BatchedEnvRunner(config=build_config(small, make_config({}, "test", TINY), 1)).module
+    module = BatchedEnvRunner(
+        config=build_config(small, make_config({}, "test", TINY).resolve(small), 1)
+    ).module
     assert module.persistence == 0.0
     module.temperature.fill_(0.25)
     assert module.persistence == 0.75

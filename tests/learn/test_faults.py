@@ -45,7 +45,7 @@ def engine(request: pytest.FixtureRequest, small: Scenario, ray_address: str) ->
     algo, runners, *more = request.param
     feed = EpisodeFeed(small)
     settings = [*SETTINGS, f"algo={algo}", f"sampling.runners={runners}", *more]
-    made = RllibEngine(make_config({}, "test", settings).settled(feed.scenario), feed, 0)
+    made = RllibEngine(make_config({}, "test", settings).resolve(feed.scenario), feed, 0)
     yield made
     made.stop()
 

@@ -37,8 +37,8 @@ def names(folder: RunFolder) -> list[str]:
 
 
 def test_settings_are_written_and_read_again(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
-    folder.create(small, tiny, {})
-    assert folder.read() == (small, tiny)
+    folder.create(small, tiny.resolve(small), {})
+    assert folder.read() == (small, tiny.resolve(small))
     versions = json.loads((folder.path / "versions.json").read_text())
     assert {"rlsched", "ray", "torch", "python"} <= versions.keys()
 
@@ -46,16 +46,17 @@ def test_settings_are_written_and_read_again(folder: RunFolder, small: Scenario,
 def test_the_training_file_of_a_run_trains_the_same_problem(
     folder: RunFolder, small: Scenario, tiny: TrainConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder.create(small, tiny, {})
+    folder.create(small, tiny.resolve(small), {})
     path = folder.path / "train.yaml"
-    assert settings_given(path, None, None, []) == (small, tiny)
+    simulated, written = settings_given(path, None, None, [])
+    assert (simulated, written.resolve(small)) == (small, tiny.resolve(small))
     longer, _ = settings_given(path, None, None, ["episode.jobs=99"])
     assert longer.episode.jobs == 99
 
     values = yaml.safe_load(path.read_text())
     del values["scenario"]  # as older versions wrote it
     path.write_text(yaml.safe_dump(values))
-    assert folder.read() == (small, tiny)
+    assert folder.read() == (small, tiny.resolve(small))
     assert main(["train", str(path), "--out", str(folder.path / "other")]) == 2
     assert capsys.readouterr().err == (
         f"error: {path}: scenario: is missing; name one: 'scenario: NAME or FILE.yaml', or a mapping\n"
@@ -64,9 +65,9 @@ def test_the_training_file_of_a_run_trains_the_same_problem(
 
 
 def test_a_run_is_never_written_over(folder: RunFolder, small: Scenario, tiny: TrainConfig) -> None:
-    folder.create(small, tiny, {})
+    folder.create(small, tiny.resolve(small), {})
     with pytest.raises(BadInputError) as caught:
-        folder.create(small, tiny, {})
+        folder.create(small, tiny.resolve(small), {})
     assert (
         str(caught.value) == f"{folder.path}: holds a run already; add --resume, or name another --out folder"
     )
@@ -76,11 +77,11 @@ def test_folders_that_cannot_be(tmp_path: Path, small: Scenario, tiny: TrainConf
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(BadInputError, match="cannot be written"):
-            RunFolder(path).create(small, tiny, {})
+            RunFolder(path).create(small, tiny.resolve(small), {})
     with pytest.raises(BadInputError, match="holds no run; leave out --resume"):
         RunFolder(tmp_path / "none").read()
     folder = RunFolder(tmp_path / "run")
-    folder.create(small, tiny, {})
+    folder.create(small, tiny.resolve(small), {})
     (folder.path / "train.yaml").write_text("stepz: 1\n")
     with pytest.raises(BadInputError, match="stepz: unknown key"):
         folder.read()

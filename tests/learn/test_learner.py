@@ -59,7 +59,7 @@ class Setting:
     """A runner's episodes, and what the learner makes of them."""
 
     def __init__(self, simulated: Scenario, config: TrainConfig, runner: type[SingleAgentEnvRunner]) -> None:
-        self.config = build_config(simulated, config, 1)
+        self.config = build_config(simulated, config.resolve(simulated), 1)
         self.gamma: float = self.config.learner_config_dict["gamma"]
         self.runner = runner(config=self.config)
         self.episodes = self.runner.sample(num_timesteps=256, random_actions=False)

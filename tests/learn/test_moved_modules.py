@@ -35,7 +35,7 @@ def test_a_checkpoint_loads_whatever_modules_its_classes_were_in(
     with pytest.raises(ModuleNotFoundError):
         pickle.loads(FORMER)
     feed = EpisodeFeed(small)
-    config = tiny.settled(small)
+    config = tiny.resolve(small)
     engine = RllibEngine(config, feed, 0)
     try:
         engine.iterate()

@@ -49,7 +49,7 @@ def test_nothing_is_remembered_of_fragments_and_weights_that_are_gone(
     before = remembered()
     feed = EpisodeFeed(small)
     config = make_config({}, "test", [*SETTINGS, *settings.split()])
-    engine = RllibEngine(config.settled(feed.scenario), feed, 0)
+    engine = RllibEngine(config.resolve(feed.scenario), feed, 0)
     try:
         for _ in range(UPDATES):
             engine.iterate()

@@ -45,7 +45,9 @@ class Setting:
     """A runner and a learner of an algorithm."""
 
     def __init__(self, simulated: Scenario, *settings: str) -> None:
-        self.config = build_config(simulated, make_config({}, "test", [*TINY, *settings]), 2)
+        self.config = build_config(
+            simulated, make_config({}, "test", [*TINY, *settings]).resolve(simulated), 2
+        )
         self.runner = SingleAgentEnvRunner(config=self.config)
         self.learner: Learner = self.config.build_learner(env=None, spaces=self.runner.get_spaces())
         self.module: Any = self.learner.module[MODULE].unwrapped()

@@ -219,7 +219,7 @@ def test_play_is_hotter_than_what_was_read(setting: Setting) -> None:
 def test_each_part_has_a_rate_that_falls(short: Scenario, sjf_dataset: Path) -> None:
     def rates(**settings: Any) -> Any:
         config = make_config({"dataset": str(sjf_dataset), "steps": 3000, **settings}, "test", [])
-        return build_config(EpisodeFeed(short).scenario, config, 2).lr
+        return build_config(EpisodeFeed(short).scenario, config.resolve(short), 2).lr
 
     assert rates(algo="rare") == [[0, 4e-4], [3000, 1e-5]]
     pair = [[0, 4e-4], [1000, 1e-5], [1001, 4e-4], [3000, 1e-5]]

@@ -238,7 +238,9 @@ def test_decisions_by_themselves_are_refused(brief: Scenario) -> None:
 def played(simulated: Scenario, *reported: str) -> tuple[BatchedEnvRunner, Any]:
     """A runner, and a learner with the same weights of which the memory counts."""
     words = [*TINY, *REMEMBERS, *reported]
-    config = build_config(simulated, make_config({}, "test", words), len(simulated.cluster.resources))
+    config = build_config(
+        simulated, make_config({}, "test", words).resolve(simulated), len(simulated.cluster.resources)
+    )
     runner = BatchedEnvRunner(config=config)
     learner = config.build_learner(env=None, spaces=runner.get_spaces())
     module: Any = learner.module[MODULE]
@@ -284,7 +286,7 @@ def test_what_is_remembered_is_learned(brief: Scenario) -> None:
 
 
 def test_without_a_memory_there_are_no_sequences(brief: Scenario) -> None:
-    config = build_config(brief, make_config({}, "test", TINY), 2)
+    config = build_config(brief, make_config({}, "test", TINY).resolve(brief), 2)
     runner = BatchedEnvRunner(config=config)
     made = Transitions.of(runner.sample(), Memory())
     assert len(made.lengths) == 0
@@ -302,7 +304,7 @@ def test_a_priority_function_cannot_remember(brief: Scenario) -> None:
 def test_others_play_and_learn(brief: Scenario) -> None:
     """A remote runner and two learners: they stay alike, and what is remembered is learned."""
     words = [*TINY, *REMEMBERS, "sampling.runners=1", "learners=2"]
-    engine = RllibEngine(make_config({}, "test", words).settled(brief), EpisodeFeed(brief), 0)
+    engine = RllibEngine(make_config({}, "test", words).resolve(brief), EpisodeFeed(brief), 0)
     try:
         before = engine.learned()["lstm.weight_hh_l0"].clone()
         for _ in range(2):

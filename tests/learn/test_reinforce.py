@@ -47,7 +47,8 @@ SETTINGS = (
 
 def engine(*more: str, iteration: int = 0) -> ReinforceEngine:
     feed = EpisodeFeed(scenario.load("lublin-256", CLUSTER).public)
-    return ReinforceEngine(make_config({}, "test", [*SETTINGS, *more]), feed, iteration)
+    config = make_config({}, "test", [*SETTINGS, *more]).resolve(feed.scenario)
+    return ReinforceEngine(config, feed, iteration)
 
 
 def test_what_is_earned_by_hand() -> None:

@@ -107,7 +107,7 @@ def test_they_differ_by_their_actions_alone(simulated: Scenario) -> None:
 def runner_of(simulated: Scenario, *settings: str) -> BatchedEnvRunner:
     units = len(simulated.cluster.resources)
     config = make_config({}, "test", [*TINY, *settings])
-    return BatchedEnvRunner(config=build_config(simulated, config, units))
+    return BatchedEnvRunner(config=build_config(simulated, config.resolve(simulated), units))
 
 
 def test_pieces_say_which_episode_they_share(simulated: Scenario) -> None:
@@ -160,8 +160,8 @@ def test_replicas_that_cannot_be(settings: list[str], line: str) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "replicas"),
-    [([], 8), (["sampling.envs_per_runner=4"], 1), (["algo=dqn"], None), (["sampling.batched=false"], 1)],
+    [([], 8), (["sampling.envs_per_runner=4"], 1), (["algo=dqn"], 1), (["sampling.batched=false"], 1)],
 )
-def test_how_many_there_are_where_nothing_is_said(settings: list[str], replicas: int | None) -> None:
-    config = make_config({}, "test", [*TINY, *settings]).settled(scenario.load("lublin-256"))
+def test_how_many_there_are_where_nothing_is_said(settings: list[str], replicas: int) -> None:
+    config = make_config({}, "test", [*TINY, *settings]).resolve(scenario.load("lublin-256"))
     assert config.sampling.replicas == replicas

@@ -148,7 +148,7 @@ def test_the_environment_of_trainers_applies_it(small: Scenario) -> None:
 
 def test_critics_begin_with_the_mean_return(small: Scenario) -> None:
     expected = Returns(1.0, -0.7)
-    config = build_config(small, make_config({}, "test", TINY), 1, returns=expected)
+    config = build_config(small, make_config({}, "test", TINY).resolve(small), 1, returns=expected)
     runner = SingleAgentEnvRunner(config=config)
     obs = torch.from_numpy(runner.env.reset(seed=0)[0])
     values = runner.module.unwrapped().compute_values({Columns.OBS: obs})

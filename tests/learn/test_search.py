@@ -38,7 +38,8 @@ def engine(
 ) -> SearchEngine:
     simulated = scenario.load("green-10", SHORT) if simulated is None else simulated
     feed = EpisodeFeed(simulated.public) if feed is None else feed
-    return SearchEngine(make_config({}, "test", [*TINY, *settings]), feed, iteration)
+    config = make_config({}, "test", [*TINY, *settings]).resolve(feed.scenario)
+    return SearchEngine(config, feed, iteration)
 
 
 def drawn(feed: EpisodeFeed, number: int, seed: int = 0) -> list[Episode]:

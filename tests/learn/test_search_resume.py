@@ -126,7 +126,7 @@ def test_a_search_begins_with_nothing_else(
     if result is not None:
         simulated = scenario.load(result[0])
         config = make_config({}, "test", [result[1], *(TINY if "units" in result[1] else ())])
-        network = config.settled(simulated).network
+        network = config.resolve(simulated).network
         resources = len(simulated.cluster.resources)
         layout = Layout.of(simulated.observation, simulated.decision, resources)
         net = build_policy(layout, network)

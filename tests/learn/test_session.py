@@ -196,7 +196,7 @@ def test_what_ray_will_never_have_is_said_before_anything_starts(
 
 def test_learners_take_gpus_instead_where_they_are_to() -> None:
     settings = ["learners=2", "gpus_per_learner=0.5", "sampling.runners=1"]
-    config = make_config({}, "test", settings).settled(scenario.load("green-10"))
+    config = make_config({}, "test", settings).resolve(scenario.load("green-10"))
     assert bundles(config) == [{"CPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}]
 
 

@@ -90,7 +90,7 @@ def test_an_engine_samples_a_share_of_an_iteration(
     small: Scenario, ray_address: str, settings: tuple[str, ...], whole: int, half: int
 ) -> None:
     feed = EpisodeFeed(small)
-    engine = RllibEngine(make_config({}, "test", [*TINY, *settings]).settled(feed.scenario), feed, 0)
+    engine = RllibEngine(make_config({}, "test", [*TINY, *settings]).resolve(feed.scenario), feed, 0)
     try:
         steps = [0, *(engine.iterate(share=share).steps for share in (1.0, 0.5, 1.0))]
     finally:
@@ -110,7 +110,7 @@ def test_of_a_dataset_a_share_is_read(
 ) -> None:
     words = [f"algo={algo}", f"dataset={sjf_dataset}", f"{algo}.rows=1000", f"{algo}.minibatch=100"]
     feed = EpisodeFeed(short)
-    engine = RllibEngine(make_config({}, "test", words).settled(feed.scenario), feed, 0)
+    engine = RllibEngine(make_config({}, "test", words).resolve(feed.scenario), feed, 0)
     try:
         steps = [0, *(engine.iterate(share=share).steps for share in (1.0, 0.25, 1.0))]
     finally:
@@ -131,7 +131,7 @@ def test_a_share_of_episodes_is_played(
     small: Scenario, words: tuple[str, ...], whole: int, part: int
 ) -> None:
     feed = EpisodeFeed(small)
-    config = make_config({}, "test", [*TINY[4:], *words]).settled(feed.scenario)
+    config = make_config({}, "test", [*TINY[4:], *words]).resolve(feed.scenario)
     engine = config.algorithm.open_engine(config, feed, 0, 0)
     assert isinstance(engine, SearchEngine | ReinforceEngine)
     guessed = engine.usual_decisions

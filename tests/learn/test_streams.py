@@ -14,7 +14,8 @@ from .conftest import TINY
 
 def first_jobs(scenario: Scenario, seed: int, iteration: int, worker: int, replicas: int = 1) -> list[bytes]:
     settings = [*TINY, f"sampling.replicas={replicas}"]
-    config = build_config(scenario, make_config({"seed": seed}, "test", settings), 1, iteration)
+    written = make_config({"seed": seed}, "test", settings)
+    config = build_config(scenario, written.resolve(scenario), 1, iteration)
     runner = SingleAgentEnvRunner(config=config, worker_index=worker)
     runner.sample(num_timesteps=1)
     return [episode.jobs.submit.tobytes() for episode in runner.env.unwrapped.episodes]

@@ -11,7 +11,7 @@ from rlsched.learn.config.sections import LearningRates
 from rlsched.settings import Frozen
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig, TrainConfig
 
 
 class Appo(LearningRates):
@@ -58,7 +58,7 @@ class AppoAlgorithm(RllibAlgorithm):
 
         return RllibParts(APPOConfig(algo_class=SupervisedAPPO), TimedAPPOLearner, TargetedModule)
 
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of RLlib's APPO."""
         appo = config.section(Appo)
         return {

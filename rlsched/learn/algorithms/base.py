@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rlsched.envs.episodes import EpisodeFeed
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import Config, ResolvedConfig, TrainConfig
     from rlsched.learn.engine import Engine
     from rlsched.scenario import Scenario
 
@@ -99,11 +99,11 @@ class Algorithm(ABC):
         """Folder of the policy that training begins with, where a setting names one."""
         return None
 
-    def with_initial_policy(self, config: TrainConfig, folder: Path) -> TrainConfig:
+    def with_initial_policy(self, config: Config, folder: Path) -> Config:
         """The same settings with another folder, where `initial_policy` names one."""
         raise NotImplementedError(f"{self.name} begins with no policy")
 
-    def check_initial_policy(self, config: TrainConfig, feed: EpisodeFeed) -> None:  # noqa: B027
+    def check_initial_policy(self, config: ResolvedConfig, feed: EpisodeFeed) -> None:  # noqa: B027
         """See whether training can begin with `initial_policy`.
 
         Raises:
@@ -111,7 +111,7 @@ class Algorithm(ABC):
         """
 
     @abstractmethod
-    def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
+    def open_engine(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
         """The algorithm, ready to train.
 
         Args:
@@ -158,7 +158,7 @@ class RllibAlgorithm(Algorithm):
         """Its classes; imports ray and torch."""
 
     @abstractmethod
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of `AlgorithmConfig.training`.
 
         Args:
@@ -170,15 +170,15 @@ class RllibAlgorithm(Algorithm):
         """Decisions per environment that a runner samples at once; None: it learns from a dataset alone."""
         return None
 
-    def module_settings(self, config: TrainConfig) -> dict[str, Any]:
+    def module_settings(self, config: ResolvedConfig) -> dict[str, Any]:
         """Entries of the module's `model_config` beside those that all modules have."""
         return {}
 
-    def parts_of_run(self, config: TrainConfig) -> tuple[int, ...]:
+    def parts_of_run(self, config: ResolvedConfig) -> tuple[int, ...]:
         """Decisions after which the learning rate begins anew, and those of the whole run."""
-        return (config.steps or 0,)
+        return (config.steps,)
 
-    def shorten(self, config: TrainConfig, rllib: Any, share: float) -> int | None:
+    def shorten(self, config: ResolvedConfig, rllib: Any, share: float) -> int | None:
         """Change RLlib's configuration so that an iteration has a share of its usual decisions.
 
         Args:
@@ -196,7 +196,7 @@ class RllibAlgorithm(Algorithm):
             rllib.min_sample_timesteps_per_iteration = decisions
         return None
 
-    def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
+    def open_engine(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
         """RLlib's algorithm, ready to train."""
         from rlsched.learn.rllib.engine import RllibEngine
 

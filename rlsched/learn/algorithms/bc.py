@@ -9,7 +9,7 @@ from rlsched.learn.config.sections import OfflineSettings
 from rlsched.settings import Frozen
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig
 
 AGREEMENT = "agreement"
 """Figure of algorithms that learn from a dataset: share of its actions that the policy would take."""
@@ -43,12 +43,12 @@ class BcAlgorithm(RllibAlgorithm):
 
         return RllibParts(BCConfig(algo_class=ReadingBC), CloningLearner, ClonedModule, CHOICES)
 
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of RLlib's offline algorithms."""
         return offline_training(config)
 
 
-def offline_training(config: TrainConfig) -> dict[str, Any]:
+def offline_training(config: ResolvedConfig) -> dict[str, Any]:
     """Keywords of `AlgorithmConfig.training` that all algorithms have that learn from a dataset alone."""
     offline = config.section(OfflineSettings)
     return {

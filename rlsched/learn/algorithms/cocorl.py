@@ -12,7 +12,7 @@ from rlsched.learn.config.sections import Pid
 from rlsched.settings import Frozen
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import Config
     from rlsched.scenario import Scenario
 
 
@@ -57,7 +57,7 @@ class CocorlAlgorithm(PpoAlgorithm):
         return scenario.objective.gamma
 
 
-def without_limits(config: TrainConfig) -> TrainConfig:
+def without_limits(config: Config) -> Config:
     """Settings that train a policy without limits: ppo with the rates, networks and batches of cocorl."""
     cocorl: Cocorl = config.cocorl
     shared = {name: getattr(cocorl, name) for name in Ppo.model_fields}

@@ -13,7 +13,7 @@ from rlsched.learn.config.sections import CriticSettings
 from rlsched.settings import Frozen
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig
 
 GAP = "conservative_gap"
 """Figure: mean difference of the soft maximum of Q over the actions from Q of the dataset's action."""
@@ -60,7 +60,7 @@ class CqlAlgorithm(RllibAlgorithm):
 
         return RllibParts(ReadingCQLConfig(), CQLLearner, QModule, TRANSITIONS)
 
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of RLlib's DQN."""
         return offline_training(config) | {
             "tau": config.section(Cql).tau,

@@ -12,7 +12,7 @@ from rlsched.learn.config.sections import LearningRates
 from rlsched.settings import Frozen
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig, TrainConfig
 
 
 class Dqn(LearningRates):
@@ -78,7 +78,7 @@ class DqnAlgorithm(RllibAlgorithm):
 
         return RllibParts(DQNConfig(algo_class=ReplayingDQN), TimedDQNLearner, QModule)
 
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of RLlib's DQN."""
         dqn = config.section(Dqn)
         return {

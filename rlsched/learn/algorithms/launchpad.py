@@ -12,7 +12,7 @@ from rlsched.learn.algorithms.rare import Phases, Rare, RareAlgorithm
 from rlsched.settings import Frozen, SettingError
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig, TrainConfig
 
 
 class Launchpad(Frozen):
@@ -45,6 +45,7 @@ class LaunchpadAlgorithm(RareAlgorithm):
     source = "Venkataswamy 2023; Ball et al. 2023"
     sections: ClassVar[dict[str, type[Frozen]]] = {"rare": Rare, "launchpad": Launchpad}
     dataset = "required"
+    default_steps = 2_000_000
 
     def plays(self, config: TrainConfig) -> bool:
         """In the end."""
@@ -65,15 +66,15 @@ class LaunchpadAlgorithm(RareAlgorithm):
         """Decisions of the dataset."""
         return config.section(Launchpad).rows
 
-    def module_settings(self, config: TrainConfig) -> dict[str, Any]:
+    def module_settings(self, config: ResolvedConfig) -> dict[str, Any]:
         """The temperature of rollouts."""
         return {"rollout_temperature": config.section(Launchpad).temperature}
 
-    def phases(self, config: TrainConfig) -> Phases:
+    def phases(self, config: ResolvedConfig) -> Phases:
         """First the dataset, then play."""
         launchpad = config.section(Launchpad)
         return Phases(float(launchpad.rows), config.section(Rare).imitate, launchpad.share)
 
-    def parts_of_run(self, config: TrainConfig) -> tuple[int, ...]:
+    def parts_of_run(self, config: ResolvedConfig) -> tuple[int, ...]:
         """The learning rate begins anew with play."""
-        return (config.section(Launchpad).rows, config.steps or 0)
+        return (config.section(Launchpad).rows, config.steps)

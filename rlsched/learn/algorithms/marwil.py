@@ -12,7 +12,7 @@ from rlsched.learn.config.sections import OfflineSettings
 from rlsched.settings import Frozen
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig
 
 NORM_RATE = 1e-2
 """Of the mean square of advantages, per minibatch."""
@@ -54,7 +54,7 @@ class MarwilAlgorithm(RllibAlgorithm):
         config = MARWILConfig(algo_class=ReadingMARWIL)
         return RllibParts(config, CloningLearner, MaskedModule, (*CHOICES, RETURN))
 
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of RLlib's MARWIL."""
         marwil = config.section(Marwil)
         return offline_training(config) | {

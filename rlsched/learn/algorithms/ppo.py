@@ -13,7 +13,7 @@ from rlsched.learn.config.sections import LearningRates, Pid
 from rlsched.settings import Frozen, SettingError
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig, TrainConfig
     from rlsched.scenario import Scenario
 
 FRAGMENT = 64
@@ -170,7 +170,7 @@ class PpoAlgorithm(RllibAlgorithm):
 
         return RllibParts(PPOConfig(algo_class=ConstrainedPPO), TimedPPOLearner, ConstrainedModule)
 
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of RLlib's PPO."""
         ppo = config.section(Ppo)
         return {
@@ -185,7 +185,7 @@ class PpoAlgorithm(RllibAlgorithm):
             "train_batch_size_per_learner": self.batch(config) // max(1, config.learners),
         }
 
-    def shorten(self, config: TrainConfig, rllib: Any, share: float) -> int:
+    def shorten(self, config: ResolvedConfig, rllib: Any, share: float) -> int:
         """Shorter fragments: a batch is what all runners sample at once."""
         length = ceil(share * self.fragment(config))
         batch = length * (self.batch(config) // self.fragment(config))

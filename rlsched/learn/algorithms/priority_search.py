@@ -14,7 +14,7 @@ from rlsched.settings import Frozen
 
 if TYPE_CHECKING:
     from rlsched.envs.episodes import EpisodeFeed
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import Config, ResolvedConfig, TrainConfig
     from rlsched.learn.engine import Engine
     from rlsched.scenario import Scenario
 
@@ -69,13 +69,13 @@ class PrioritySearchAlgorithm(Algorithm):
         search: Search = config.search
         return search.start
 
-    def with_initial_policy(self, config: TrainConfig, folder: Path) -> TrainConfig:
+    def with_initial_policy(self, config: Config, folder: Path) -> Config:
         """The same search from another folder."""
         return config.model_copy(
             update={"search": config.section(Search).model_copy(update={"start": str(folder)})}
         )
 
-    def check_initial_policy(self, config: TrainConfig, feed: EpisodeFeed) -> None:
+    def check_initial_policy(self, config: ResolvedConfig, feed: EpisodeFeed) -> None:
         """See whether the search can begin with that priority function."""
         from rlsched.learn.algorithms.learners.search_start import initial_parameters
         from rlsched.sim.layout import Layout
@@ -85,7 +85,7 @@ class PrioritySearchAlgorithm(Algorithm):
             layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
             initial_parameters(layout, config.network, start)
 
-    def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
+    def open_engine(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
         """Its own engine."""
         from rlsched.learn.algorithms.learners.search import SearchEngine
 

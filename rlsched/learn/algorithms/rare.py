@@ -16,7 +16,7 @@ from rlsched.learn.config.sections import CriticSettings
 from rlsched.settings import Frozen, SettingError
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig, TrainConfig
 
 
 class Rare(CriticSettings):
@@ -155,11 +155,11 @@ class RareAlgorithm(RllibAlgorithm):
         """Decisions per environment between updates."""
         return config.section(Rare).every
 
-    def module_settings(self, config: TrainConfig) -> dict[str, Any]:
+    def module_settings(self, config: ResolvedConfig) -> dict[str, Any]:
         """The temperature of rollouts."""
         return {"rollout_temperature": 1.0}
 
-    def phases(self, config: TrainConfig) -> Phases:
+    def phases(self, config: ResolvedConfig) -> Phases:
         """All decisions from the dataset, where there is one."""
         return Phases(0.0 if config.dataset is None else inf, config.section(Rare).imitate, 0.0)
 
@@ -171,7 +171,7 @@ class RareAlgorithm(RllibAlgorithm):
 
         return RllibParts(RareConfig(), RareLearner, RareModule)
 
-    def training(self, config: TrainConfig, steps: int) -> dict[str, Any]:
+    def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
         """Keywords of `RareConfig.training`."""
         rare, decisions = config.section(Rare), config.decisions_per_iteration
         return {
@@ -193,6 +193,6 @@ class RareAlgorithm(RllibAlgorithm):
             },
         }
 
-    def shorten(self, config: TrainConfig, rllib: Any, share: float) -> None:
+    def shorten(self, config: ResolvedConfig, rllib: Any, share: float) -> None:
         """Fewer rows."""
         rllib.run_settings = rllib.run_settings | {"rows": ceil(share * config.decisions_per_iteration)}

@@ -12,7 +12,7 @@ from rlsched.settings import Frozen, SettingError
 
 if TYPE_CHECKING:
     from rlsched.envs.episodes import EpisodeFeed
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig, TrainConfig
     from rlsched.learn.engine import Engine
 
 
@@ -73,7 +73,9 @@ class ReinforceAlgorithm(Algorithm):
                 "remove it",
             )
         for name, field in Sampling.model_fields.items():
-            if name != "runners" and getattr(config.sampling, name) != field.default:
+            value = getattr(config.sampling, name)
+            resolved = (name, value) == ("replicas", 1)
+            if name != "runners" and value != field.default and not resolved:
                 raise SettingError(
                     f"sampling.{name}",
                     "not supported by algo=reinforce",
@@ -85,7 +87,7 @@ class ReinforceAlgorithm(Algorithm):
                     name, "not supported by algo=reinforce, which learns in its own process", "remove it"
                 )
 
-    def open_engine(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
+    def open_engine(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
         """Its own engine."""
         from rlsched.learn.algorithms.learners.reinforce import ReinforceEngine
 

@@ -172,3 +172,17 @@ class Validation(Frozen):
         if name is not None and name not in METRICS:
             raise ValueError(f"unknown metric; one of {', '.join(METRICS)}")
         return name
+
+
+class ResolvedSampling(Sampling):
+    """Sampling of a run whose defaults are resolved."""
+
+    replicas: int
+    runners: int
+
+
+class ResolvedValidation(Validation):
+    """Validation of a run whose defaults are resolved."""
+
+    episodes: int
+    metric: str

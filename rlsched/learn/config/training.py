@@ -1,4 +1,4 @@
-"""TrainConfig: how a policy is trained. With a Scenario it is all that a run depends on."""
+"""TrainConfig: settings of a training as written. ResolvedConfig: the same with all defaults, of a run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rlsched.learn.algorithms.base import ALGORITHMS, Algorithm
 from rlsched.learn.config.sections import (
     Network,
     OfflineSettings,
+    ResolvedSampling,
+    ResolvedValidation,
     Sampling,
     Validation,
     WarmStart,
@@ -39,7 +41,10 @@ class Training(Frozen):
     algo: str = "ppo"
     seed: int = Field(0, ge=0, description="random seed of weights, training episodes and actions")
     steps: int | None = Field(
-        None, ge=1, description="decisions; left out: 1,000,000, or 100,000,000 for priority_search"
+        None,
+        ge=1,
+        description="decisions; left out: 1,000,000, for launchpad 2,000,000 with those it reads, for "
+        "priority_search 100,000,000",
     )
     minutes: float | None = Field(None, gt=0, description="stop after this long, whatever the steps")
     network: Network = Network()
@@ -60,28 +65,33 @@ class Training(Frozen):
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
     gpus_per_learner: float = Field(0, ge=0, description="GPUs, or a share of one")
 
-    def settled(self, scenario: Scenario) -> TrainConfig:
-        """The same settings with what was left out, by the scenario and the algorithm."""
+    def resolve(self, scenario: Scenario) -> ResolvedConfig:
+        """The settings of a run: omitted ones get their defaults by scenario and algorithm.
+
+        What stays None has that meaning in a run: no limit of minutes, no dataset, no teacher.
+
+        Raises:
+            BadInputError: a default does not go with the other settings.
+        """
         by_clock, algorithm = scenario.episode.end == "max_ticks", self.algorithm
         # Costs differ much more from episode to episode than values do.
         episodes = algorithm.clock_episodes if by_clock else 128
         metric = "job_value_ratio" if by_clock else "bounded_slowdown"
-        written, sampling = self.validation, self.sampling
-        validation = written.model_copy(
-            update={"metric": written.metric or metric, "episodes": written.episodes or episodes}
-        )
-        if sampling.runners is None:
-            sampling = sampling.model_copy(update={"runners": algorithm.default_runners})
+        sampling, validation = self.sampling, self.validation
+        replicas = sampling.replicas or 1
         if sampling.replicas is None and algorithm.replicated:
             even = sampling.batched and sampling.envs_per_runner % REPLICAS == 0
-            sampling = sampling.model_copy(update={"replicas": REPLICAS if even else 1})
-        update = {
-            "validation": validation,
+            replicas = REPLICAS if even else 1
+        runners = algorithm.default_runners if sampling.runners is None else sampling.runners
+        checked = {"metric": validation.metric or metric, "episodes": validation.episodes or episodes}
+        values = {
+            **dict(self),
+            "validation": ResolvedValidation(**dict(validation) | checked),
             "steps": self.steps or algorithm.default_steps,
-            "sampling": sampling,
+            "sampling": ResolvedSampling(**dict(sampling) | {"replicas": replicas, "runners": runners}),
             **algorithm.defaults(self._whole(), scenario),
         }
-        return self._whole().model_copy(update=update)
+        return validate(ResolvedConfig, values, f"defaults of algo={self.algo}")
 
     def _whole(self) -> TrainConfig:
         assert isinstance(self, TrainConfig)
@@ -240,6 +250,13 @@ if TYPE_CHECKING:
 
         def __getattr__(self, section: str) -> Any:
             """Settings of an algorithm, by the name of their section."""
+
+    class ResolvedConfig(TrainConfig):
+        """How a run trains a policy: settings without omitted ones."""
+
+        steps: int
+        sampling: ResolvedSampling
+        validation: ResolvedValidation
 else:
     TrainConfig = create_model(
         "TrainConfig",
@@ -253,6 +270,18 @@ else:
             for name, kind in algorithm.sections.items()
         },
     )
+    ResolvedConfig = create_model(
+        "ResolvedConfig",
+        __base__=TrainConfig,
+        __doc__="How a run trains a policy: settings without omitted ones.",
+        __module__=__name__,
+        steps=(int, Field(ge=1)),
+        sampling=(ResolvedSampling, Field()),
+        validation=(ResolvedValidation, Field()),
+    )
+
+Config = TypeVar("Config", bound=TrainConfig)
+"""Settings as written, or resolved."""
 
 
 def read_config(

@@ -10,7 +10,7 @@ from ray.tune.registry import register_env
 from rlsched.envs.vector import observation_space
 from rlsched.learn.algorithms.base import RllibAlgorithm, RllibParts
 from rlsched.learn.config.sections import LearningRates, OfflineSettings
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.networks.module import module_config
 from rlsched.learn.rllib.dataset import Dataset
 from rlsched.learn.rllib.runner import BatchedEnvRunner
@@ -27,7 +27,7 @@ PROBE_S = 1.0
 """That RLlib waits for others that are not back yet when one is."""
 
 
-def reports_of(config: TrainConfig, scenario: Scenario) -> tuple[str, ...]:
+def reports_of(config: ResolvedConfig, scenario: Scenario) -> tuple[str, ...]:
     """Figures of an algorithm's learner for the record, in the order of their columns."""
     algorithm = rllib_algorithm(config)
     limited = [
@@ -36,7 +36,7 @@ def reports_of(config: TrainConfig, scenario: Scenario) -> tuple[str, ...]:
     return (*algorithm.reports, *limited)
 
 
-def rllib_algorithm(config: TrainConfig) -> RllibAlgorithm:
+def rllib_algorithm(config: ResolvedConfig) -> RllibAlgorithm:
     """The algorithm that is chosen.
 
     Raises:
@@ -55,7 +55,7 @@ def column(constraint: str, figure: str) -> str:
 
 def build_config(
     scenario: Scenario,
-    config: TrainConfig,
+    config: ResolvedConfig,
     num_resources: int,
     iteration: int = 0,
     returns: Returns = UNKNOWN,
@@ -65,14 +65,13 @@ def build_config(
 
     Args:
         scenario: with the units of every resource known.
-        config: how to train.
+        config: settings of the run.
         num_resources: resource types of the cluster.
         iteration: at which the run begins or goes on.
         returns: what they are like before anything is learned.
         before: decisions that were taken or read in this run until then.
     """
     register_env(ENV_NAME, TrainingVectorEnv)
-    config = config.settled(scenario)
     algorithm, settings = rllib_algorithm(config), config.section(Frozen).model_dump()
     parts = algorithm.parts()
     module = module_config((scenario.observation, scenario.decision), num_resources, config.network)
@@ -106,7 +105,7 @@ def build_config(
     )
 
 
-def _rates(algorithm: RllibAlgorithm, config: TrainConfig) -> list[list[float]]:
+def _rates(algorithm: RllibAlgorithm, config: ResolvedConfig) -> list[list[float]]:
     """Learning rate by decisions: it falls to its last value in each part of a run."""
     settings, ends = config.section(LearningRates), algorithm.parts_of_run(config)
     begins = [0, *(end + 1 for end in ends[:-1])]
@@ -121,7 +120,7 @@ def _from_runners(
     described: AlgorithmConfig,
     algorithm: RllibAlgorithm,
     scenario: Scenario,
-    config: TrainConfig,
+    config: ResolvedConfig,
     iteration: int,
     returns: Returns,
 ) -> AlgorithmConfig:
@@ -135,7 +134,7 @@ def _from_runners(
                 "scenario": scenario.model_dump(mode="json"),
                 "stream": (config.seed, iteration),
                 "reward_scale": returns.scale,
-                "replicas": sampling.replicas or 1,
+                "replicas": sampling.replicas,
                 "candidates": sampling.candidates,
                 "limits": {
                     constraint.name: constraint.limit for constraint in returns.constraints if limited
@@ -170,7 +169,7 @@ def _from_runners(
 def _from_dataset(
     parts: RllibParts,
     scenario: Scenario,
-    config: TrainConfig,
+    config: ResolvedConfig,
     num_resources: int,
     before: int,
     returns: Returns,

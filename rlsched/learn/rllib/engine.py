@@ -17,7 +17,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.algorithms.learners.appo import LearnerDiedError
 from rlsched.learn.algorithms.learners.cocorl import ConstrainedPPO
 from rlsched.learn.config.sections import WarmStart
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.engine import Progress, number
 from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.policies import build_policy
@@ -37,7 +37,7 @@ WARM_STREAM = 0x7761726D  # of the episodes that a teacher plays
 class RllibEngine:
     """An RLlib algorithm at work.
 
-    What is kept is an average of the policies over iterations (`TrainConfig.averaging`).
+    What is kept is an average of the policies over iterations (`ResolvedConfig.averaging`).
 
     Args:
         config: how to train.
@@ -48,7 +48,7 @@ class RllibEngine:
 
     shortens_all = True
 
-    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int, before: int = 0) -> None:
+    def __init__(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, before: int = 0) -> None:
         scenario = feed.scenario
         self.scenario, self.config = scenario, config
         self.reports = reports_of(config, scenario)

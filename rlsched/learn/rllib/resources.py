@@ -9,17 +9,17 @@ from typing import Any
 import ray
 
 from rlsched.errors import BadInputError
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.rllib.ray_compat import largest_cluster
 
 
-def bundles(config: TrainConfig) -> list[dict[str, float]]:
+def bundles(config: ResolvedConfig) -> list[dict[str, float]]:
     """CPUs and GPUs of each process that a training starts, beside its own.
 
     Args:
         config: settled.
     """
-    runners = (config.sampling.runners or 0) if config.plays else 0
+    runners = (config.sampling.runners) if config.plays else 0
     gpus = config.gpus_per_learner
     learner: dict[str, float] = {"GPU": gpus} if gpus else {"CPU": 1.0}
     return [{"CPU": 1.0}] * runners + [learner] * config.learners

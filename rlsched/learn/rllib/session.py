@@ -18,7 +18,7 @@ from rlsched.learn.interrupts import held_signals
 from rlsched.learn.rllib.ray_compat import default_temp_dir, end_processes, lean_node, precede_sigterm
 
 if TYPE_CHECKING:
-    from rlsched.learn.config.training import TrainConfig
+    from rlsched.learn.config.training import ResolvedConfig
 
 ANSWER_S = 5.0
 """In which a machine has to take a connection: Ray itself would try for minutes."""
@@ -31,7 +31,7 @@ STARTS = 3
 """Times that Ray is started where the machine is too busy for the time that it has."""
 
 
-def session_for(config: TrainConfig, address: str | None) -> AbstractContextManager[None]:
+def session_for(config: ResolvedConfig, address: str | None) -> AbstractContextManager[None]:
     """What must run while the algorithm does: Ray, where it is RLlib's."""
     return ray_session(address) if config.algorithm.uses_ray else nullcontext()
 

@@ -21,7 +21,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.acting import one_thread
 from rlsched.learn.algorithms.reinforce import Reinforce
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks.drawing import draw
 from rlsched.learn.networks.policies import build_policy
@@ -104,7 +104,7 @@ class ReinforceEngine:
     shortens_all = False
     columns = ("episode_return_mean", "advantage_std", "entropy")
 
-    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+    def __init__(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int) -> None:
         scenario = feed.scenario
         self.scenario, self.config, self.feed = scenario, config, feed
         self.settings = config.section(Reinforce)

@@ -24,7 +24,7 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.algorithms.learners.hoarding import hoarding_penalties
 from rlsched.learn.algorithms.learners.search_start import initial_parameters
 from rlsched.learn.algorithms.priority_search import Search
-from rlsched.learn.config.training import TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks.blocks import order_features
 from rlsched.learn.networks.policies import build_policy
@@ -79,11 +79,11 @@ class SearchEngine:
     shortens_all = False
     columns = ("return_mean", "return_best", "sigma", "highest_price")
 
-    def __init__(self, config: TrainConfig, feed: EpisodeFeed, iteration: int) -> None:
+    def __init__(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int) -> None:
         scenario = feed.scenario
         self.scenario, self.config, self.feed = scenario, config, feed
         self.settings = config.section(Search)
-        self.network = config.settled(scenario).network
+        self.network = config.network
         self.layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
         net = build_policy(self.layout, self.network)
         assert isinstance(net, PriorityNet)
