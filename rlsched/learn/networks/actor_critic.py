@@ -1,6 +1,6 @@
-"""An actor and twin critics on one encoder, and all of them as they were: what RARE learns.
+"""Networks of RARE: an actor and twin critics on one encoder, and target networks of all of them.
 
-Critics think in units of the normalised returns (`popart`).
+Critics estimate returns in normalised units (`popart`).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ ACTOR, CRITICS = "actor", "critics"
 
 
 class TwinCritic(nn.Module):
-    """One critic: V(s), and what actions are worth beside each other, by what the policy encodes.
+    """One dueling critic: V(s) plus an advantage of each action, computed from the policy's encoding.
 
-    In units of the normalised returns.
+    Outputs are in units of the normalised returns.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class TwinCritic(nn.Module):
         self.worth = LogitScale(logit_scale * SCORE_SCALE)
 
     def forward(self, view: CriticView, mask: Tensor, encoded: Any) -> Tensor:
-        """(batch, actions) Q; of illegal actions as of the state."""
+        """Q values (batch, actions); an illegal action gets the value of the state."""
         legal = mask > 0.5
         scores = self.advantage(encoded).where(legal, 0.0)
         mean = scores.sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(min=1)
@@ -54,18 +54,18 @@ class TwinCritic(nn.Module):
 
     @torch.no_grad()
     def rescale(self, factor: float, offset: float) -> None:
-        """Give factor times what it gave, and offset, from now on."""
+        """Change the weights so that outputs are multiplied by `factor` and moved by `offset`."""
         self.value.rescale(factor, offset)
         self.worth.log.add_(log(factor))
 
 
 class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
-    """The policy, its twin critics, and all of them as they were some updates ago.
+    """The policy, its twin critics, and target networks of all of them.
 
     `model_config` also holds the `settings` of the algorithm and the `rollout_temperature`.
 
     Attributes:
-        encoders: whose loss moves the encoder, of `ACTOR` and `CRITICS`.
+        encoders: losses whose gradients reach the encoder, of `ACTOR` and `CRITICS`.
         rollout_temperature: divides the logits of the policy; 1 while a dataset is read.
     """
 
@@ -93,7 +93,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         self.rollout_temperature = float(self.model_config["rollout_temperature"])
 
     def get_non_inference_attributes(self) -> list[str]:
-        """Names of what choosing actions can do without."""
+        """Names of attributes that inference does not need."""
         return ["critics", "popart", "log_temperature", "target_policy", "target_critics"]
 
     def make_target_networks(self) -> None:
@@ -102,16 +102,19 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         self.target_critics = make_target_network(self.critics)
 
     def every_critic(self) -> list[TwinCritic]:
-        """Those that learn and those that follow them."""
+        """Both online critics and both target critics."""
         critics = [*self.critics, *self.target_critics]
         return [critic for critic in critics if isinstance(critic, TwinCritic)]
 
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        """What follows what."""
+        """(network, target network) pairs."""
         return [(self.policy, self.target_policy), (self.critics, self.target_critics)]
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """(batch, actions) of the older policy, and what the more careful of the older critics thinks."""
+        """Logits (batch, actions) of the target policy, and the lower Q of the two target critics.
+
+        Q values are in units of reward, (batch, actions).
+        """
         vector, mask = self._split(batch)
         policy = encoded(self.target_policy)
         means = policy.encode(vector, mask)
@@ -122,7 +125,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         }
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
-        """(batch,) of the states under the policy, on average of the critics, in units of reward."""
+        """State values (batch,) under the policy, averaged over the critics, in units of reward."""
         vector, mask = self._split(batch)
         policy = encoded(self.policy)
         means = policy.encode(vector, mask)
@@ -133,7 +136,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
     def _forward_exploration(
         self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The policy's logits, softened and mixed with any legal action by the chance of the schedule."""
+        """Logits (batch, actions) over the temperature, mixed with random legal actions by epsilon."""
         _, mask = self._split(batch)
         logits = self._forward(batch)[Columns.ACTION_DIST_INPUTS] / self.rollout_temperature
         chance = float(self.epsilon_schedule.update(t or 0))
@@ -144,7 +147,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         return {Columns.ACTION_DIST_INPUTS: logits}
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Of the states with gradients and, where it is known what follows, of that by what is older."""
+        """Logits and Q values of the states with gradients, and of next states by the target networks."""
         vector, mask = self._split(batch)
         policy = encoded(self.policy)
         means = policy.encode(vector, mask)
@@ -160,14 +163,14 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
 
 
 def encoded(policy: nn.Module) -> EncodedPolicy:
-    """A policy that critics can judge by; settings name no other."""
+    """Return the policy as an `EncodedPolicy`, whose encoding critics use; settings name no other."""
     if not isinstance(policy, EncodedPolicy):
         raise TypeError(f"a {type(policy).__name__} encodes nothing")
     return policy
 
 
 def critic_values(critics: nn.Module, vector: Tensor, mask: Tensor, means: Any) -> Tensor:
-    """(critic, batch, actions) what critics of a kind, that see the same, think of states."""
+    """Q values (critic, batch, actions) of critics that share one view of the states."""
     judges = [critic for critic in critics.children() if isinstance(critic, TwinCritic)]
     view = judges[0].value.look(vector)
     return torch.stack([judge(view, mask, means) for judge in judges])

@@ -1,4 +1,4 @@
-"""What a queue comes to, by attention: which of its jobs matter is learned, however many there are."""
+"""Attention pooling over a queue of any length, with learned weights of its jobs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rlsched.learn.networks.blocks import ILLEGAL
 
 
 class QueueAttention(nn.Module):
-    """Weighted means over the jobs of a queue, whose weights follow from the jobs.
+    """Attention pooling: weighted means over the jobs of a queue, with weights computed from the jobs.
 
-    Pooling by attention with learned queries [Lee et al. 2019, Set Transformer, 3.2]. A query that is the
-    same for every queue makes of keys one linear score per job, so that is what is learned, and costs grow
-    with jobs, not with their square. It is the same for any order and any number of jobs.
+    The queries are learned [Lee et al. 2019, Set Transformer, 3.2]. A query that is the same for every queue
+    turns a key into one linear score per job, so that score is learned directly. The time grows linearly
+    with the number of jobs. The result does not depend on their order.
 
     Args:
-        features: of a job.
-        width: numbers that stand for a job.
-        heads: weighted means.
+        features: number of features of a job.
+        width: size of a job's embedding.
+        heads: number of weighted means.
     """
 
     def __init__(self, features: int, width: int, heads: int) -> None:
@@ -28,9 +28,9 @@ class QueueAttention(nn.Module):
         self.size = heads * width
 
     def forward(self, jobs: Tensor) -> Tensor:
-        """(batch, heads x width) of queues (batch, slots, feature); zeros of those without a job."""
+        """Pooled queues (batch, heads x width) of jobs (batch, slots, feature); zeros for empty queues."""
         present = jobs[..., :1] > 0.5
-        filled = present.any(dim=0).nonzero()  # of thousands of slots most are empty, and those are the last
+        filled = present.any(dim=0).nonzero()  # most of thousands of slots are empty, the last ones
         slots = int(filled[-1, 0]) + 1 if len(filled) else 1
         jobs, present = jobs[:, :slots], present[:, :slots]
         hidden = self.of_job(jobs).relu_()

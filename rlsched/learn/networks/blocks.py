@@ -1,4 +1,4 @@
-"""What all networks share: cutting the observation vector into blocks, and the one mask."""
+"""Parts that all networks share: cutting the observation vector into blocks, and the action mask."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ILLEGAL = torch.finfo(torch.float32).min
 
 
 Recall = Callable[[Tensor], Tensor]
-"""(batch, width) what stands for states -> the same, changed by what was seen before them."""
+"""State embedding (batch, width) -> the same shape, changed by the memory of earlier decisions."""
 
 
 def unchanged(state: Tensor) -> Tensor:
-    """Nothing else is known of a state than what is seen."""
+    """Return the state embedding as it is: the `Recall` of policies without memory."""
     return state
 
 
@@ -31,17 +31,17 @@ def masked(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 class EncodedPolicy(nn.Module, ABC):
-    """A policy in two parts, so that critics may judge by what it encodes.
+    """Policy of an encoder and heads, so that critics can share the encoder.
 
     Attributes:
-        width: numbers that stand for a state.
+        width: size of the state embedding.
     """
 
     width: int
 
     @abstractmethod
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Any:
-        """What states and actions mean: a tensor, or a tuple of them that can be detached."""
+        """Encoding of states and actions: a tensor, or a tuple of tensors with a `detach` method."""
 
     @abstractmethod
     def choose(self, encoded: Any, mask: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class EncodedPolicy(nn.Module, ABC):
 
     @abstractmethod
     def judge(self) -> nn.Module:
-        """Something new that judges all actions by what is encoded: -> (batch, actions)."""
+        """New head that scores all actions from the encoding, for a critic: -> (batch, actions)."""
 
     @abstractmethod
     def shift_noop(self, amount: float) -> None:
@@ -61,7 +61,7 @@ class EncodedPolicy(nn.Module, ABC):
 
 
 class Blocks:
-    """Cuts a vector into its blocks; where each begins is found once, not at every step."""
+    """Cuts a vector into its blocks; their offsets are computed once, not at every step."""
 
     def __init__(self, layout: Layout) -> None:
         self.blocks = {block.name: block for block in layout.blocks}
@@ -74,24 +74,24 @@ class Blocks:
         """The block (batch, *shape) of (batch, size) vectors.
 
         Raises:
-            KeyError: nothing like it is observed.
+            KeyError: the block is not observed.
         """
         block = self.blocks[name]
         return vector.narrow(1, block.offset, block.size).view(-1, *block.shape)
 
     def context(self, vector: Tensor, *, privileged: bool) -> list[Tensor]:
-        """Everything but the jobs, each (batch, n); with `privileged` also what only a critic may see."""
+        """All blocks but the jobs, each (batch, n); with `privileged` also those for critics only."""
         return [vector.narrow(1, offset, size) for offset, size in self.context_slices[privileged]]
 
 
 def context_blocks(layout: Layout, *, privileged: bool) -> list[Block]:
-    """The blocks beside the jobs; some only for a critic."""
+    """All blocks but the jobs; with `privileged` also those for critics only."""
     hidden = {"jobs"} if privileged else {"jobs", *PRIVILEGED}
     return [block for block in layout.blocks if block.name not in hidden]
 
 
 def neighbours(blocks: list[Block]) -> list[tuple[int, int]]:
-    """Offsets and sizes of what stands next to each other in the vector."""
+    """Offset and size of each run of adjacent blocks in the vector."""
     begin = [k for k in range(len(blocks)) if k == 0 or blocks[k].offset != end_of(blocks[k - 1])]
     return [
         (blocks[first].offset, end_of(blocks[last - 1]) - blocks[first].offset)
@@ -100,17 +100,17 @@ def neighbours(blocks: list[Block]) -> list[tuple[int, int]]:
 
 
 def end_of(block: Block) -> int:
-    """Where the next block may begin."""
+    """Offset after the last number of a block."""
     return block.offset + block.size
 
 
 def order_features(layout: Layout) -> tuple[str, ...]:
-    """What scores a job linearly: its features and, where the history is observed, their products with it."""
+    """Names of the linear inputs of a job's score: its features and, if observed, products with history."""
     jobs = layout.features("jobs")
     known = layout.features("history") if layout.block("history") is not None else ()
     return (*jobs, *(f"{job}*{name}" for name in known for job in jobs))
 
 
 def context_size(layout: Layout, *, privileged: bool) -> int:
-    """Numbers in the context."""
+    """Number of values in the context."""
     return sum(block.size for block in context_blocks(layout, privileged=privileged))

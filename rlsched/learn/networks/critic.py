@@ -1,4 +1,4 @@
-"""What states are worth: the value network, which may see in training what no policy does."""
+"""Critic: the value network, which in training may see privileged blocks that no policy sees."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from rlsched.sim.columns import JOB_PRESENT
 from rlsched.sim.layout import Block, Layout
 
 SMALL = 0.1
-"""On the sum of the values of jobs, so that a long queue does not drown the rest at the start."""
+"""Factor of the sum of job values, so that a long queue does not outweigh the rest at the start."""
 
 FAR = 5.0
-"""Spreads from the mean at which what is coming is cut off."""
+"""Largest distance of a normalised entry of the `coming` block from its mean, in spreads; clipped there."""
 
 
 UNIT, LARGEST = 0.01, 18.5
-"""Of returns of about 1: values are linear far below `UNIT` and logarithmic above; e^18.5 of them are the
-most that is expected of a state."""
+"""Scale of `squash`, for returns of about 1: linear far below `UNIT` and logarithmic above it.
+
+The largest value of a state is about e^18.5 units.
+"""
 
 
 BINS, FARTHEST = 41, 10.0
-"""Number of bins of a critic's distribution, and the last one's place on the logarithmic scale."""
+"""Number of bins of a critic's distribution, and the position of the last on the logarithmic scale."""
 
 INITIAL_SPREAD = 0.5
 """Standard deviation of the initial distribution on the logarithmic scale."""
 
 LOWEST_LOGIT = -8.0
-"""Lowest initial logit of a bin: one that starts almost impossible takes long to be learned."""
+"""Lowest initial logit of a bin: a bin that starts almost impossible takes long to be learned."""
 
 
 def squash(values: Tensor) -> Tensor:
-    """Symmetric logarithm [Hafner et al. 2023]: some states are worth a hundred times the others."""
+    """Symmetric logarithm [Hafner et al. 2023]: some states have a hundred times the value of others."""
     return values.sign() * (values.abs() / UNIT).log1p()
 
 
@@ -46,7 +48,7 @@ def unsquash(values: Tensor) -> Tensor:
 
 
 def centres() -> Tensor:
-    """(bin,) values that stand for the bins of a distribution, evenly spaced on the logarithmic scale."""
+    """Centres (bin,) of the bins of a distribution, evenly spaced on the logarithmic scale."""
     return unsquash(torch.linspace(-FARTHEST, FARTHEST, BINS))
 
 
@@ -55,7 +57,7 @@ def two_hot(values: Tensor, at: Tensor) -> Tensor:
 
     Args:
         values: (...)
-        at: (bin,) rising.
+        at: (bin,) centres of the bins, rising.
     """
     values = values.clamp(float(at[0]), float(at[-1]))
     upper = torch.searchsorted(at, values, right=True).clamp(1, len(at) - 1)
@@ -73,12 +75,12 @@ def initial_logits(values: Tensor, at: Tensor) -> Tensor:
 
 
 class CriticView(NamedTuple):
-    """What a critic sees of states, whatever it has learned.
+    """Inputs of a critic; they do not depend on its weights.
 
     Attributes:
-        around: (batch, n) the context and, where there are jobs, the mean of those in sight.
-        env: (m,) state of each of these jobs.
-        jobs: (m, feature) as they are observed.
+        around: (batch, n) the context and, with a `jobs` block, the mean of the visible jobs.
+        env: (m,) row of the batch that each visible job is from.
+        jobs: (m, feature) observed features of these jobs.
     """
 
     around: Tensor
@@ -87,17 +89,17 @@ class CriticView(NamedTuple):
 
 
 class Critic(nn.Module):
-    """The value of a state: that of what stands around the jobs, and of each job that waits.
+    """Value network: an MLP over the context, plus a learned value of each waiting job.
 
-    Costs are sums over waiting jobs, and so is their expectation. The critic is apart from the policy
-    [Cunha 2022, 5.3]. It also sees blocks that no scheduler can see (`outlook`, `coming`), since only
-    training uses it.
+    Costs are sums over waiting jobs, and so is their expectation. The critic shares no layers with the
+    policy [Cunha 2022, 5.3]. It also sees privileged blocks (`outlook`, `coming`), since only training uses
+    it.
 
     Args:
-        layout: of what it sees.
+        layout: of the observation vector.
         hidden: units per layer.
         coming: mean and spread of each entry of the `coming` block, where there is one.
-        outputs: what is expected: of rewards, and of costs.
+        outputs: number of estimates per state, of rewards and of costs.
     """
 
     mean: Tensor
@@ -113,7 +115,7 @@ class Critic(nn.Module):
         super().__init__()
         self.outputs = outputs
         self.blocks = Blocks(layout)
-        # What is coming differs little and says much: in units of what it differs by, it is learned at once.
+        # Entries of `coming` vary little and are informative: once normalised they are learned at once.
         block = layout.block("coming") if coming[0] else None
         self.coming = None if block is None else (self._place(layout, block), block.size)
         for name, values in zip(("mean", "spread"), coming, strict=True):
@@ -129,7 +131,7 @@ class Critic(nn.Module):
 
     @staticmethod
     def _place(layout: Layout, block: Block) -> int:
-        """Where a block begins in the context."""
+        """Offset of a block in the context."""
         before = [
             context for context in context_blocks(layout, privileged=True) if context.offset < block.offset
         ]
@@ -137,12 +139,12 @@ class Critic(nn.Module):
 
     @torch.no_grad()
     def begin_with(self, *values: float) -> None:
-        """Expect about this everywhere, of each output, before anything is learned."""
+        """Set the last bias, so that before training each output is about its value in every state."""
         self.last(self.net).bias.copy_(torch.tensor(values))
 
     @torch.no_grad()
     def rescale(self, factor: float, offset: float) -> None:
-        """Give factor times what it gave, and offset, from now on."""
+        """Change the weights so that outputs are multiplied by `factor` and moved by `offset`."""
         parts = [self.net] if self.of_job is None else [self.net, self.of_job]
         for part in parts:
             last = self.last(part)
@@ -152,13 +154,13 @@ class Critic(nn.Module):
 
     @staticmethod
     def last(part: nn.Sequential) -> nn.Linear:
-        """Its last layer."""
+        """Last layer of a part."""
         layer = part[-1]
         assert isinstance(layer, nn.Linear)
         return layer
 
     def look(self, vector: Tensor) -> CriticView:
-        """What this critic and all of its kind see, so that twins need only look once."""
+        """Prepare the inputs of this critic; its twin can share them."""
         around, env, jobs = self.blocks.context(vector, privileged=True), vector[:0, 0].long(), vector[:0]
         if self.encoder is not None:
             slots = self.blocks(vector, "jobs")
@@ -170,12 +172,12 @@ class Critic(nn.Module):
         return CriticView(features, env, jobs)
 
     def judge(self, view: CriticView) -> Tensor:
-        """(batch,) values of what was seen; of several outputs (batch, output)."""
+        """Values (batch,) from prepared inputs; with several outputs (batch, output)."""
         value: Tensor = self.net(view.around)
         if self.encoder is not None and self.of_job is not None:
             around = self.encoder.of_state(view.around).index_select(0, view.env)
             hidden = self.of_job[:-1](self.encoder(view.jobs, around))
-            # The last layer is linear: what it makes of a sum is the sum of what it makes of each.
+            # The last layer is linear, so it can be applied once to the sum over jobs.
             last, pool = self.last(self.of_job), hidden.new_zeros((len(value), hidden.shape[1]))
             jobs = torch.bincount(view.env, minlength=len(value)).unsqueeze(1)
             summed = pool.index_add(0, view.env, hidden) @ last.weight.T + jobs * last.bias
@@ -183,5 +185,5 @@ class Critic(nn.Module):
         return value.squeeze(-1) if self.outputs == 1 else value
 
     def forward(self, vector: Tensor) -> Tensor:
-        """(batch,) values; of several outputs (batch, output)."""
+        """Values (batch,); with several outputs (batch, output)."""
         return self.judge(self.look(vector))

@@ -17,12 +17,12 @@ Float32Array = NDArray[np.float32]
 def draw(
     logits: Float32Array, chances: FloatArray, second_chances: FloatArray | None = None
 ) -> tuple[IntArray, Float32Array]:
-    """An action per row, with the probabilities that the logits give.
+    """Draw an action per row, with the probabilities that the logits give.
 
-    torch's way draws a random number per action, legal or not, and takes several passes.
+    torch draws a random number per action, legal or not, and takes several passes.
 
     Args:
-        logits: (row, action); the least float, or less, for what is illegal.
+        logits: (row, action); the least float, or less, for illegal actions.
         chances: (row,) uniform in [0, 1).
         second_chances: (row,) likewise; with them, `chances` decide on the last action only, and these choose
             among the others.

@@ -45,7 +45,9 @@ def draw_images(profile: Tensor, units: Sequence[int]) -> Tensor:
 
 
 class ImagePolicy(EncodedPolicy):
-    """Image and job array, each normalised, joined, condensed; tied to its cluster and window.
+    """CNN policy: encodings of the image and of the other blocks, each normalised, then joined by a layer.
+
+    Its weights fit one cluster and one window.
 
     Args:
         layout: with a `profile`.
@@ -53,7 +55,7 @@ class ImagePolicy(EncodedPolicy):
         size: of the encoder.
 
     Raises:
-        BadInputError: the image is too small for so many convolutions.
+        BadInputError: the image is too small for the convolutions of this size.
     """
 
     def __init__(self, layout: Layout, units: Sequence[int], size: Size) -> None:
@@ -89,7 +91,7 @@ class ImagePolicy(EncodedPolicy):
         nn.init.zeros_(self.head.bias)
 
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Tensor:
-        """(batch, width) image and rest, condensed."""
+        """Joint encoding (batch, width) of the image and the other blocks."""
         image = draw_images(self.blocks(vector, "profile"), self.units).unsqueeze(1)
         rest = torch.cat([self.blocks(vector, name).flatten(1) for name in self.rest_blocks], dim=1)
         parts = [self.norm_image(self.of_image(image)), self.norm_rest(self.of_rest(rest))]
@@ -105,5 +107,5 @@ class ImagePolicy(EncodedPolicy):
         self.head.bias[-1] += amount
 
     def judge(self) -> nn.Module:
-        """What judges all actions by what is encoded: -> (batch, actions)."""
+        """New head that scores all actions from the encoding: -> (batch, actions)."""
         return nn.Linear(self.head.in_features, self.head.out_features)

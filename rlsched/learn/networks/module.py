@@ -1,7 +1,7 @@
-"""The RLlib face of our networks: the one place that knows RLModule's shapes.
+"""RLModules around our networks; no other module depends on the batch layout of RLModule.
 
 RLlib sees one flat Box observation: the vector, the mask, and the clock of its episode
-(`envs.vector`, flat=True). It is split once per call, without touching the batch that others still read.
+(`envs.vector`, flat=True). Each call splits it, and leaves the batch unchanged for later readers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rlsched.sim.layout import Layout
 def module_config(
     scenario_parts: tuple[Observation, Decision], resources: int, network: Network
 ) -> dict[str, Any]:
-    """What `MaskedModule` is built from, as plain values that RLlib can store in a checkpoint."""
+    """Entries of `model_config` for `MaskedModule`, as plain values that RLlib can store in a checkpoint."""
     observation, decision = scenario_parts
     return {
         "observation": observation.model_dump(mode="json"),
@@ -57,12 +57,12 @@ def layout_of(config: dict[str, Any]) -> Layout:
 
 
 class MaskedModule(TorchRLModule, ValueFunctionAPI):
-    """Policy and critic with one mask path, for on-policy algorithms.
+    """Masked policy and a separate critic, for on-policy algorithms.
 
-    Only the policy may have a memory: the critic sees what the simulator knows.
+    Only the policy may have a memory: the critic sees privileged blocks.
 
     Attributes:
-        together: decisions that are learned from as a sequence; 0: the policy remembers nothing.
+        together: decisions per training sequence of a recurrent policy; 0: the policy has no memory.
     """
 
     def setup(self) -> None:
@@ -80,7 +80,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         return flat[:, : self.layout.size], flat[:, self.layout.size : -1]
 
     def get_initial_state(self) -> dict[str, NDArray[np.float32]]:
-        """What is remembered of an episode of which nothing was seen yet, as RLlib keeps it."""
+        """Initial recurrent state."""
         if not isinstance(self.policy, RecurrentPolicy):
             return {}
         return {name: of[0].cpu().numpy() for name, of in self.policy.begin(1)._asdict().items()}
@@ -92,10 +92,10 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         return {Columns.ACTION_DIST_INPUTS: self.policy(vector, mask)}
 
     def _recall(self, policy: RecurrentPolicy, batch: dict[str, Any]) -> dict[str, Any]:
-        """The same with what is remembered.
+        """Forward pass of a recurrent policy.
 
-        In play RLlib gives one decision of each episode, (episode, 1, size); our learners give sequences one
-        after the other.
+        In rollouts RLlib gives one decision of each episode, (episode, 1, size). Our learners give sequences
+        one after the other.
         """
         memory = Remembered(**batch[Columns.STATE_IN])
         if Columns.SEQ_LENS in batch:
@@ -106,26 +106,26 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
         return {Columns.ACTION_DIST_INPUTS: logits.unsqueeze(1), Columns.STATE_OUT: then._asdict()}
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
-        """(batch,) values."""
+        """State values (batch,)."""
         return self.critic(self._split(batch)[0])
 
     def expected(self, batch: dict[str, Any]) -> Tensor:
-        """(batch, 1) what is expected from here on, of rewards alone."""
+        """Expected returns (batch, 1), of rewards alone."""
         return self.compute_values(batch).unsqueeze(1)
 
 
 class ConstrainedModule(MaskedModule):
-    """The same with a critic that also expects each cost that has a limit, and a temperature.
+    """`MaskedModule` with a temperature, whose critic also estimates each cost that has a limit.
 
-    The critic learns distributions over bins. Their mean is unbiased where few states are worth a hundred
-    times the others. A squared error would look at little but those, and on a logarithmic scale it would
-    leave them out.
+    The critic learns distributions over bins. Their mean is unbiased where few states have a hundred times
+    the value of the others. A squared error would fit little but those states, and on a logarithmic scale it
+    would neglect them.
 
-    `model_config` also holds `mean_costs`, what the critic had better expect of each at first.
+    `model_config` also holds `mean_costs`, the initial estimate of each cost.
 
     Attributes:
-        centres: (bin,) returns that the bins stand for.
-        temperature: that logits are divided by in rollouts and updates; the greedy action does not change.
+        centres: (bin,) return at the centre of each bin.
+        temperature: divisor of logits in rollouts and updates; the greedy action does not change.
     """
 
     centres: Tensor
@@ -151,28 +151,31 @@ class ConstrainedModule(MaskedModule):
     def persistence(self) -> float:
         """Chance that a draw of the no-op holds for the next decision; it grows as the temperature falls.
 
-        Drawn anew at every event, a no-op that is a little more likely than a job costs one event or two,
-        while the policy that takes the best action waits on and on. A draw that holds makes rollouts wait
-        as that policy does.
+        A no-op that is slightly more likely than a job and is drawn anew at every event costs one event or
+        two, while the greedy policy keeps waiting. A draw that holds makes rollouts wait as the greedy
+        policy does.
         """
         return 1.0 - float(self.temperature)
 
     def distributions(self, batch: dict[str, Any]) -> Tensor:
-        """(batch, 1 + cost, bin) logits of the distributions of returns, of rewards and of each cost."""
+        """Logits (batch, 1 + cost, bin) of the distributions of returns, of rewards and of each cost."""
         logits: Tensor = self.critic(self._split(batch)[0])
         return logits.view(len(logits), -1, BINS)
 
     def expected(self, batch: dict[str, Any]) -> Tensor:
-        """(batch, 1 + cost) the means of these."""
+        """Means (batch, 1 + cost) of these distributions."""
         return self.distributions(batch).softmax(dim=-1) @ self.centres
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Tensor:
-        """(batch,) values."""
+        """State values (batch,), of rewards alone."""
         return self.expected(batch)[:, 0]
 
 
 class ClonedModule(MaskedModule):
-    """The same where nothing is expected of states: learners in other processes wait for every gradient."""
+    """`MaskedModule` with a frozen critic, for behavioral cloning.
+
+    Learners in other processes wait for a gradient of every parameter, so unused ones must be frozen.
+    """
 
     def setup(self) -> None:
         """Build the networks; only the policy learns."""
@@ -181,42 +184,42 @@ class ClonedModule(MaskedModule):
 
 
 class TargetedModule(MaskedModule, TargetNetworkAPI):
-    """The same with the policy as it was some updates ago, for APPO."""
+    """`MaskedModule` with a target policy, for APPO."""
 
     def make_target_networks(self) -> None:
         """Copy the policy."""
         self.target_policy = make_target_network(self.policy)
 
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        """What follows what."""
+        """(network, target network) pairs."""
         return [(self.policy, self.target_policy)]
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Masked logits of the older policy."""
+        """Masked logits (batch, actions) of the target policy."""
         return {TARGET_NETWORK_ACTION_DIST_INPUTS: self.target_policy(*self._split(batch))}
 
 
 class LogitScale(nn.Module):
-    """What logits are worth in units of reward: one number above 0, learned."""
+    """Learned positive scale from logits to Q values."""
 
     def __init__(self, first: float) -> None:
         super().__init__()
         self.log = nn.Parameter(torch.tensor(first).log())
 
     def forward(self, logits: Tensor) -> Tensor:
-        """The same shape."""
+        """Scaled logits, in the same shape."""
         return self.log.exp() * logits
 
 
 class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
-    """The same networks as a dueling Q function [Wang et al. 2016], for DQN.
+    """Dueling Q function on the networks of `MaskedModule` [Wang et al. 2016], for DQN.
 
-    Q(s, a) = V(s) + c (logit(s, a) - mean of the legal logits), -inf for illegal actions: the critic tells
-    what a state is worth and the policy which action is best in it, alone. c, what a logit is worth in units
-    of reward, is learned, too.
+    Q(s, a) = V(s) + c (logit(s, a) - mean of the legal logits), -inf for illegal actions. The critic alone
+    gives V(s), and the policy alone gives the best action. The scale c, in units of reward per logit, is
+    learned, too.
 
-    `model_config` also holds `epsilon`, a schedule over decisions (RLlib adds it), and in the
-    algorithm's `own` settings `logit_scale`, c at the start.
+    `model_config` also holds `epsilon`, a schedule over decisions (RLlib adds it), and among the algorithm's
+    `settings` the initial c, `logit_scale`.
     """
 
     def setup(self) -> None:
@@ -226,17 +229,17 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
         self.epsilon_schedule = Scheduler(self.model_config["epsilon"], framework=self.framework)
 
     def get_non_inference_attributes(self) -> list[str]:
-        """Names of what choosing actions can do without."""
+        """Names of attributes that inference does not need."""
         return ["critic", "worth", "target_policy", "target_critic", "target_worth"]
 
     def make_target_networks(self) -> None:
-        """Copy everything."""
+        """Copy all networks."""
         self.target_policy = make_target_network(self.policy)
         self.target_critic = make_target_network(self.critic)
         self.target_worth = make_target_network(self.worth)
 
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        """What follows what."""
+        """(network, target network) pairs."""
         return [
             (self.policy, self.target_policy),
             (self.critic, self.target_critic),
@@ -249,7 +252,7 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     def _forward_exploration(
         self, batch: dict[str, Any], t: int | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        """The best action, or with the chance of the schedule any legal one."""
+        """Epsilon-greedy actions (batch,) among the legal ones."""
         _, mask = self._split(batch)
         best = self._forward(batch)[Columns.ACTIONS]
         chance = self.epsilon_schedule.update(t or 0)
@@ -257,10 +260,10 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
         return {Columns.ACTIONS: torch.where(torch.rand_like(mask[:, 0]) < chance, anything, best)}
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        """Q of the states and of those that follow [van Hasselt et al. 2016].
+        """Q values of states and next states for double Q-learning [van Hasselt et al. 2016].
 
-        Only the first takes gradients. Of the networks that learn all that is asked about the latter is which
-        action is best: the policy's logits tell it, of which Q is a rising function.
+        Only those of the states take gradients. For next states, the policy's logits replace the online Q:
+        only the best action is needed, and Q rises with the logit.
         """
         following = {Columns.OBS: batch[Columns.NEXT_OBS]}
         with torch.no_grad():
@@ -272,11 +275,11 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
         }
 
     def compute_q_values(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """(batch, actions) of the networks that learn."""
+        """Q values (batch, actions) of the online networks."""
         return {QF_PREDS: self._q(batch, self.policy, self.critic, self.worth)}
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """(batch, actions) of the networks that follow."""
+        """Q values (batch, actions) of the target networks."""
         return {QF_PREDS: self._q(batch, self.target_policy, self.target_critic, self.target_worth)}
 
     def _q(self, batch: dict[str, Any], policy: nn.Module, critic: nn.Module, worth: nn.Module) -> Tensor:

@@ -1,7 +1,7 @@
 """Policy networks: (observation vector, mask) -> masked logits.
 
-The mask is applied here and nowhere else: whatever asks these networks for logits gets illegal actions at a
-finite minimum, so that softmax, entropy and imitation losses stay finite and illegal actions have no mass.
+The mask is applied here and nowhere else. Logits of illegal actions are at a finite minimum, so that softmax,
+entropy and imitation losses stay finite and illegal actions have no probability.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from rlsched.sim.columns import JOB_PRESENT
 from rlsched.sim.layout import Layout
 
 NEEDED = {"job_scorer": ("jobs",), "priority": ("jobs", STATE_BLOCKS[0]), "cnn": ("jobs", "profile")}
-"""Blocks that kinds of networks cannot do without."""
+"""Kind of network -> blocks that it needs."""
 
 LINEAR_SCALE, SCORE_SCALE = 60.0, 6.0
-"""Logits per unit of a job's linear score, and of what the layers add to it. Adam moves all weights by the
-same amount, and few weights learn an order from little data: so the linear score moves faster
-(docs/experiments/0009-imitation-instead-of-weights.md)."""
+"""Logits per unit of a job's linear score, and per unit of the layers' score that is added to it.
+
+Adam moves all weights by the same amount, and few weights can learn an order from little data. So the linear
+score moves faster (docs/experiments/0009-imitation-instead-of-weights.md).
+"""
 
 
 def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequential:
@@ -55,7 +57,7 @@ def mlp(sizes: Sequence[int], *, last_gain: float | None = None) -> nn.Sequentia
 
 
 def mean_job(jobs: Tensor) -> Tensor:
-    """(batch, feature) mean over the jobs that are there; rows of empty slots are zero."""
+    """Mean job (batch, feature) over the slots with a job; rows of empty slots must be zero."""
     return jobs.sum(1) / jobs[..., JOB_PRESENT.base].sum(1, keepdim=True).clamp(min=1)
 
 
@@ -72,7 +74,7 @@ class FlatPolicy(EncodedPolicy):
         self.width = hidden[-1]
 
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Tensor:
-        """(batch, width) what the last layer is given."""
+        """Inputs (batch, width) of the last layer."""
         inputs = self.blocks.context(vector, privileged=False)
         if self.jobs is not None:
             inputs = [self.blocks(vector, self.jobs).flatten(1), *inputs]
@@ -90,46 +92,46 @@ class FlatPolicy(EncodedPolicy):
         last.bias[-1] += amount
 
     def judge(self) -> nn.Module:
-        """What judges all actions by what is encoded: -> (batch, actions)."""
+        """New head that scores all actions from the encoding: -> (batch, actions)."""
         last = self.net[-1]
         assert isinstance(last, nn.Linear)
         return mlp([last.in_features, last.out_features], last_gain=0.01)
 
 
 class JobEncoder(nn.Module):
-    """What a job means in its state: one layer over the job and, through an MLP, all that stands around it.
+    """Embedding of a job in its state: a layer over the job plus an MLP over the state around it.
 
     Args:
         layout: with a `jobs` block.
-        width: units.
-        privileged: also sees what only a critic may.
-        more: numbers that stand around the jobs beside the context and their mean.
+        width: size of the embedding.
+        privileged: also sees blocks for critics only.
+        more: number of state inputs beyond the context and the mean job.
     """
 
     def __init__(self, layout: Layout, width: int, *, privileged: bool, more: int = 0) -> None:
         super().__init__()
         features = len(layout.features("jobs"))
         self.of_job = nn.Linear(features, width)
-        # The context and the mean of all visible jobs, whichever of them are encoded.
+        # The context and the mean of all visible jobs, also of those that are not encoded.
         around = context_size(layout, privileged=privileged) + features + more
         self.of_state = mlp([around, width, width])
 
     def forward(self, chosen: Tensor, around: Tensor) -> Tensor:
-        """(n, width) of jobs (n, feature) in states (n, width)."""
+        """Embeddings (n, width) of jobs (n, feature), with the embedded state (n, width) of each."""
         return self.of_job(chosen).add_(around).relu_()
 
 
 class Encoded(NamedTuple):
-    """The n jobs that may be chosen, and the states around them.
+    """Encoding of a batch: the n legal jobs, and the states around them.
 
     Attributes:
-        env: (n,) state of each.
-        slot: (n,) of the window that each is in.
-        jobs: (n, feature) as they are observed.
-        hidden: (n, width) what they mean in their states.
-        around: (batch, 2 width) what actions that are no job are judged by.
+        env: (n,) row of the batch that each job is from.
+        slot: (n,) slot of each job in the window.
+        jobs: (n, feature) observed features.
+        hidden: (n, width) embeddings of the jobs in their states.
+        around: (batch, 2 width) inputs of the heads of other actions.
         legal: (batch, window) 1 where a job may be chosen.
-        history: (batch, feature) what accounting knows of each episode; no columns where it is not observed.
+        history: (batch, feature) the `history` block; no columns where it is not observed.
     """
 
     env: Tensor
@@ -141,16 +143,16 @@ class Encoded(NamedTuple):
     history: Tensor
 
     def detach(self) -> Encoded:
-        """The same, for who may not change how it is encoded."""
+        """Copy without gradients to the encoder."""
         return self._replace(hidden=self.hidden.detach(), around=self.around.detach())
 
 
 class JobHeads(nn.Module):
-    """One score for each job, and one for every other action, by what is encoded.
+    """Heads that score each job, and every other action, from the encoding.
 
     Args:
-        hidden: units per layer; the first is what jobs are encoded in.
-        others: actions that are no job: the no-op, with a horizon suspending before it.
+        hidden: units per layer; the first is the size of the embedding.
+        num_others: actions other than jobs: the no-op and, with a horizon, suspending before it.
     """
 
     def __init__(self, hidden: Sequence[int], num_others: int) -> None:
@@ -161,22 +163,22 @@ class JobHeads(nn.Module):
         self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(num_others))
 
     def action_scores(self, scores: Tensor, encoded: Encoded, scale: float = 1.0) -> Tensor:
-        """(batch, actions) scores, `ILLEGAL` where a job may not be chosen.
+        """Scores (batch, actions), `ILLEGAL` where a job may not be chosen.
 
         Args:
-            scores: (n,) of the jobs that may be chosen.
-            encoded: these, and the states around them.
-            scale: what the heads of other actions are multiplied by.
+            scores: (n,) of the legal jobs.
+            encoded: the same jobs, and the states around them.
+            scale: factor of the scores of other actions.
         """
         jobs = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
         return torch.cat([jobs, *(scale * head(encoded.around) for head in self.others)], dim=1)
 
 
 class JobAdvantage(JobHeads):
-    """Judges all actions by what is encoded, those that are no job beside the best job."""
+    """Advantage head: scores all actions; those other than jobs relative to the best job."""
 
     def forward(self, encoded: Encoded) -> Tensor:
-        """(batch, actions), `ILLEGAL` where a job may not be chosen."""
+        """Scores (batch, actions), `ILLEGAL` where a job may not be chosen."""
         scores = self.action_scores(self.body(encoded.hidden).squeeze(-1), encoded)
         jobs, other_scores = torch.split(scores, [encoded.legal.shape[1], len(self.others)], dim=1)
         best = jobs.max(dim=1, keepdim=True).values
@@ -184,19 +186,19 @@ class JobAdvantage(JobHeads):
 
 
 class JobScorer(JobHeads, EncodedPolicy):
-    """Scores every legal job of the window alike, from its features and the state around it.
+    """Scores every legal job of the window with shared weights, from its features and the state around it.
 
     Permutation-equivariant over the window, so its size depends neither on the window nor on the cluster.
-    Jobs that may not be chosen are not scored: on real queues that saves most of the work.
+    Illegal jobs are not scored: on real queues that saves most of the work.
 
-    Beside the layers there is a linear path from a job's features to its score, whose weights are zero at
-    first. Where the history is observed, they hang on that: which order is good does. The no-op has a level
-    of its own: so whether to wait depends on the jobs.
+    A linear path from a job's features to its score is added to the layers. Its weights start at zero. Where
+    the history is observed, they depend on it, since the best order does. The no-op has a score of its own,
+    so whether to wait depends on the jobs.
 
     Args:
         layout: with a `jobs` block.
         hidden: units per layer.
-        attention: weighted means of the queue that are seen beside the plain one.
+        attention: attention heads over the queue, in addition to its plain mean; 0: none.
     """
 
     def __init__(self, layout: Layout, hidden: Sequence[int], attention: int = 0) -> None:
@@ -217,7 +219,7 @@ class JobScorer(JobHeads, EncodedPolicy):
             nn.init.zeros_(self.order.weight)
 
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Encoded:
-        """The jobs that may be chosen, and the states around them."""
+        """Encoding of the legal jobs, and of the states around them."""
         jobs = self.blocks(vector, "jobs")
         around = [*self.blocks.context(vector, privileged=False), mean_job(jobs)]
         if self.attention is not None:
@@ -250,17 +252,17 @@ class JobScorer(JobHeads, EncodedPolicy):
         last.bias.add_(amount / SCORE_SCALE)
 
     def judge(self) -> nn.Module:
-        """What judges all actions by what is encoded: -> (batch, actions)."""
+        """New head that scores all actions from the encoding: -> (batch, actions)."""
         return JobAdvantage(self.hidden, len(self.others))
 
 
 def build_policy(layout: Layout, network: Network) -> nn.Module:
     """The policy network that these settings describe: (vector, mask) -> masked logits.
 
-    With `network.lstm` it is a `RecurrentPolicy`, which is also given what it remembers.
+    With `network.lstm` it is a `RecurrentPolicy`, which also takes its recurrent state.
 
     Raises:
-        BadInputError: it cannot work with what is observed.
+        BadInputError: the network needs a block that is not observed.
     """
     policy = _of_state(layout, network)
     if not network.lstm:
@@ -271,7 +273,7 @@ def build_policy(layout: Layout, network: Network) -> nn.Module:
 
 
 def _of_state(layout: Layout, network: Network) -> nn.Module:
-    """The policy network that knows nothing but the state."""
+    """The policy network without memory."""
     observed = [block.name for block in layout.blocks]
     if network.attention and network.kind != "job_scorer":
         raise BadInputError("network.attention", f"not supported by network.kind={network.kind}", "remove it")

@@ -1,4 +1,4 @@
-"""Values in units of the returns, whose scale changes in training [van Hasselt et al. 2016, PopArt]."""
+"""PopArt: normalised value targets while the scale of returns changes [van Hasselt et al. 2016, PopArt]."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import torch
 from torch import Tensor, nn
 
 LEAST_SPREAD = 1e-2
-"""Of targets, in units of reward: where all are alike, nothing is to be blown up."""
+"""Smallest standard deviation of targets, in units of reward, so that equal targets are not scaled up."""
 
 
 class PopArt(nn.Module):
     """Normalises targets by their running mean and spread.
 
-    The first minibatches have equal weights: else the initial guess would stay for as long as many runs are.
+    The first minibatches have equal weights: else the initial guess would last longer than many runs.
 
-    Adam moves an output by about as much of a unit at every step, however large the unit is. So a unit is
-    many standard deviations: in units of one, critics follow their targets too slowly.
+    Adam moves an output by about the same share of a unit at every step, however large the unit is. So a unit
+    is many standard deviations: in units of one, critics follow their targets too slowly.
 
     Args:
-        mean: expected at first.
-        rate: share of the way that both go per minibatch, once there were many.
-        scale: standard deviations in a unit; at first a unit is 1 of reward.
+        mean: initial mean.
+        rate: step size of both running averages, after the first 1 / `rate` minibatches.
+        scale: standard deviations in a unit; the first unit is 1 of reward.
     """
 
     mean: Tensor
@@ -41,26 +41,26 @@ class PopArt(nn.Module):
 
     @property
     def unit(self) -> Tensor:
-        """Of what is normalised, in units of reward."""
+        """Size of a normalised unit, in units of reward."""
         return self.scale * self.spread
 
     def forward(self, targets: Tensor) -> Tensor:
-        """Normalised, the same shape."""
+        """Normalise targets that are in units of reward."""
         return (targets - self.mean) / self.unit
 
     def undo(self, values: Tensor) -> Tensor:
-        """In units of reward, the same shape."""
+        """Convert normalised values to units of reward."""
         return values * self.unit + self.mean
 
     @torch.no_grad()
     def update(self, targets: Tensor) -> tuple[float, float]:
-        """See more targets, of all learners together.
+        """Update the running mean and spread with the targets of all learners together.
 
         Args:
             targets: (row,) in units of reward.
 
         Returns:
-            Factor and offset that keep what normalised values mean.
+            Factor and offset for normalised values that preserve them in units of reward.
         """
         mean, unit = self.mean.clone(), self.unit.clone()
         moments = torch.stack([targets.mean(), targets.square().mean()])

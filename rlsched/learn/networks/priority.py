@@ -1,7 +1,7 @@
-"""Priority functions that are searched for: a score per job, linear or with one small hidden layer.
+"""Priority functions of `priority_search`: a score per job, linear or with one small hidden layer.
 
-The same function twice: as a network like all others (`PriorityNet`), which is what is kept, and as compiled
-code that plays many candidates side by side, each in environments of its own (`Candidates`).
+There are two implementations: a torch network (`PriorityNet`), which is saved, and compiled code that plays
+many candidates side by side, each in environments of its own (`Candidates`).
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from rlsched.sim.caching import cached
 from rlsched.sim.layout import Block, Layout
 
 STATE_BLOCKS = ("queue", "history")
-"""What waiting and suspending, and the hidden layer, are judged by beside the jobs, where it is observed."""
+"""Blocks, where observed, that are inputs of the hidden layer and of the scores of waiting and suspending."""
 
 PACKING = {"match": 1.0, "fits": 3.0}
-"""First weights on a horizon, where the no-op scores 1: fill what is free, and let wait what does not fit.
+"""First weights on a horizon, where the no-op scores 1: fill free units, and let jobs wait that do not fit.
 From zeros a search ended at 0.828 of the value on green-10, with these at 0.838 (docs/experiments/0009)."""
 
 SUSPENDING = -1.0
-"""Initial score of suspending a job above that of the no-op: nothing is stopped just because nothing fits."""
+"""Initial score of suspending a job minus that of the no-op: no job is stopped just because none fits."""
 
 
 def state_blocks(layout: Layout) -> list[Block]:
-    """Blocks that stand for the state, those of `STATE_BLOCKS` that are observed."""
+    """Blocks of `STATE_BLOCKS` that are observed."""
     return [block for name in STATE_BLOCKS if (block := layout.block(name)) is not None]
 
 
 def state_features(layout: Layout) -> tuple[str, ...]:
-    """Numbers that stand for the state."""
+    """Names of the state's features."""
     return tuple(name for block in state_blocks(layout) for name in layout.features(block.name))
 
 
 def competes(layout: Layout) -> bool:
-    """Whether waiting is held against the best job: beside plans on a horizon it has a level of its own.
+    """Whether scores of other actions are relative to the best job; on a horizon they are absolute.
 
-    There what does not fit now is to wait, however good it is. Without a horizon what is good is relative:
-    to a job that was chosen, and holds a reservation now.
+    On a horizon a job that does not fit now is to wait, however good it is. Without a horizon, a job is good
+    only relative to a job that was chosen and holds a reservation now.
     """
     return layout.horizon == 0
 
 
 def other_features(layout: Layout) -> tuple[str, ...]:
-    """What actions that are no job are judged by: the best job, where they compete with it, and the state."""
+    """Names of inputs of other actions' scores: the best job, where they compete with it, and the state."""
     return (*(layout.features("jobs") if competes(layout) else ()), *state_features(layout))
 
 
@@ -62,7 +62,7 @@ class PriorityNet(nn.Module):
     history there is no W.
 
     Args:
-        layout: with a `jobs` and a `queue` block; a `history` is seen, too, and part of the state.
+        layout: with a `jobs` and a `queue` block; a `history` block is read, too, and part of the state.
         hidden: units of the hidden layer; 0: none.
     """
 
@@ -107,11 +107,11 @@ class PriorityNet(nn.Module):
         return masked(torch.cat([scores, other_scores], dim=1), mask)
 
     def flat(self) -> FloatArray:
-        """(parameters,) all parameters, one after the other."""
+        """All parameters in one array (parameters,)."""
         return nn.utils.parameters_to_vector(self.parameters()).detach().double().numpy()
 
     def set_flat(self, values: FloatArray) -> None:
-        """Take over (parameters,) values; the array stays the caller's."""
+        """Set all parameters from a copy of values (parameters,)."""
         vector = torch.tensor(values, dtype=torch.float32)
         nn.utils.vector_to_parameters(vector, self.parameters())
 
@@ -179,7 +179,7 @@ def _decide(
     units: NDArray[np.float32],
     actions: IntArray,
 ) -> None:
-    """The highest legal score of each row; of equal ones the first."""
+    """Write into `actions` the legal action of each row with the highest score; of equal ones the first."""
     context, unit = units
     jobs_at, history_at, history, window, features, hidden = sizes
     state = len(state_at)

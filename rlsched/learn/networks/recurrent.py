@@ -1,4 +1,4 @@
-"""Policies that remember what they have seen of an episode: an LSTM beside what encodes the state."""
+"""Recurrent policies: an LSTM beside the encoder of the state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlsched.learn.networks.blocks import EncodedPolicy
 
 
 class Remembered(NamedTuple):
-    """What is remembered of episodes, each (episode, unit); nothing yet where all of it is 0.
+    """Recurrent state of episodes, each (episode, unit); all zeros before the first decision.
 
     Attributes:
-        hidden: what the LSTM said last.
-        cell: what it keeps.
+        hidden: last output of the LSTM.
+        cell: its cell state.
     """
 
     hidden: Tensor
@@ -24,13 +24,13 @@ class Remembered(NamedTuple):
 
 
 class RecurrentPolicy(nn.Module):
-    """A policy whose view of the state is changed by what was seen before [Hochreiter and Schmidhuber 1997].
+    """Policy with an LSTM whose output is added to the state embedding [Hochreiter and Schmidhuber 1997].
 
-    At first it is not: the last layer begins at 0, so that it decides as the policy does by itself, which has
-    a sensible order to begin with or was shown one.
+    The LSTM's output layer starts at 0, so that at first the policy decides as it does without memory. That
+    policy has a sensible initial order, or learned one in a warm start.
 
     Args:
-        policy: that is given a memory.
+        policy: to which the memory is added.
         units: of the LSTM.
     """
 
@@ -43,7 +43,7 @@ class RecurrentPolicy(nn.Module):
         nn.init.zeros_(self.recalled.bias)
 
     def begin(self, episodes: int) -> Remembered:
-        """Of episodes of which nothing was seen yet."""
+        """Initial recurrent state."""
         nothing = torch.zeros(episodes, self.units, device=self.recalled.weight.device)
         return Remembered(nothing, nothing.clone())
 
@@ -52,7 +52,7 @@ class RecurrentPolicy(nn.Module):
         self.policy.shift_noop(amount)
 
     def step(self, vector: Tensor, mask: Tensor, before: Remembered) -> tuple[Tensor, Remembered]:
-        """Masked logits (episode, actions) of one decision of each episode, and what is remembered then."""
+        """Masked logits (episode, actions) of one decision of each episode, and the next recurrent state."""
         then = before
 
         def recall(state: Tensor) -> Tensor:
@@ -64,13 +64,13 @@ class RecurrentPolicy(nn.Module):
         return self.policy.choose(self.policy.encode(vector, mask, recall), mask), then
 
     def forward(self, vector: Tensor, mask: Tensor, before: Remembered, lengths: Tensor) -> Tensor:
-        """Masked logits (row, actions) of decisions that follow each other.
+        """Masked logits (row, actions) of sequences of decisions.
 
         Args:
-            vector: (row, size) one sequence after the other.
-            mask: (row, actions) theirs.
-            before: (sequence, unit) before the first decision of each.
-            lengths: (sequence,) decisions of each.
+            vector: (row, size) observations, one sequence after the other.
+            mask: (row, actions) of the same decisions.
+            before: (sequence, unit) recurrent state before the first decision of each sequence.
+            lengths: (sequence,) decisions of each sequence.
         """
         steps = torch.arange(int(lengths.max()), device=lengths.device)
         present = steps < lengths.unsqueeze(1)

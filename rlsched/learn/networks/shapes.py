@@ -1,4 +1,4 @@
-"""Whether the sizes that an artefact names are those of its weights, before anything of that size is made."""
+"""Check of the sizes in an artefact's settings against its weights, before any of them is allocated."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def shapes_by(layout: Layout, network: Network) -> Shapes:
-    """What these settings make of a policy network; nothing is allocated or drawn.
+    """Parameter shapes of the policy network of these settings; nothing is allocated or drawn.
 
     Raises:
-        BadInputError: the network cannot work with what is observed.
+        BadInputError: the network needs a block that is not observed.
         RuntimeError: a parameter would have more numbers than can be counted.
         TypeError: a size is beyond 64 bits.
     """
@@ -29,7 +29,7 @@ def shapes_by(layout: Layout, network: Network) -> Shapes:
 
 
 def check_shapes(file: Path, expected: Shapes) -> None:
-    """Hold the header of a weights file against what settings make of a network.
+    """Compare the header of a weights file with the expected shapes.
 
     Raises:
         OSError: there is no such file.
