@@ -110,7 +110,7 @@ def test_training_goes_on_from_what_was_imitated(short: Scenario, ray_address: s
             "ppo": {"minibatch": 16, "learning_rate": 1e-9, "final_learning_rate": 0.0},
         },
         "test",
-    )
+    ).resolve(short)
     feed = EpisodeFeed(short)
     engine = RllibEngine(config, feed, 0)
     try:

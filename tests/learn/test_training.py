@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,9 @@ from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.learn.config.training import read_config
 from rlsched.learn.folder import RunFolder
+from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import load_policy
+from rlsched.learn.rllib import engine as rllib
 from tests.learn.training_runs import (
     Stopped,
     alive,
@@ -30,6 +32,7 @@ from tests.learn.training_runs import (
     children,
     command,
     learned,
+    limit_of,
     rows,
     standing,
     start,
@@ -92,7 +95,8 @@ def test_a_run_leaves_its_whole_folder(run: Path, folders: Path) -> None:
     }
     simulated, config = RunFolder(run).read()
     assert simulated == scenario.load("lublin-256", SMALL)
-    assert read_config(run / "train.yaml") == (simulated, config)  # so it trains the same problem again
+    same, written = read_config(run / "train.yaml")  # so it trains the same problem again
+    assert (same, written.resolve(same)) == (simulated, config)
     assert (config.steps, config.ppo.minibatch) == (512, 64)
     assert yaml.safe_load((run / "train.yaml").read_text())["sampling"]["fragment"] == 32
     actual = check_unbroken(run)
@@ -315,3 +319,31 @@ def space_of(folder: Path) -> tuple[object, object]:
     path = latest[0] / "rllib" / "learner_group" / "learner" / "rl_module" / "default_policy"
     module = RLModule.from_checkpoint(path)
     return module.observation_space, module.action_space
+
+
+def test_what_validation_says_of_limits_goes_into_the_next_iteration(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a run that goes on, which goes no more than a tenth beyond its steps."""
+    handed: list[Mapping[str, LimitCheck]] = []
+    iterate = rllib.RllibEngine.iterate
+
+    def iterated(
+        engine: rllib.RllibEngine, fraction: float, checks: Mapping[str, LimitCheck], share: float
+    ) -> rllib.Progress:
+        handed.append(checks)
+        return iterate(engine, fraction, checks, share)
+
+    monkeypatch.setattr(rllib.RllibEngine, "iterate", iterated)
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    assert main(["train", "--resume", "--out", str(folder), "--set", "steps=900"]) == 0
+    assert [int(row["steps"]) for row in rows(folder)] == [0, 256, 512, 712, 968]
+    assert len(handed) == 2
+    for row, checks in zip(rows(folder)[2:], handed, strict=False):
+        assert set(checks) == {"wait_time", "makespan"}
+        for name, check in checks.items():
+            mean = float(row[f"validation_limited.{name}"])
+            assert (check.limit, check.mean) == (limit_of(folder, name), mean)
+            assert check.highest == pytest.approx(mean + float(row[f"validation_margin.{name}"]))
+            assert check.highest > mean

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,46 +10,15 @@ import pytest
 from rlsched.cli.main import main
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.sections import WarmStart
-from rlsched.learn.pid import LimitCheck
 from rlsched.learn.rllib import engine as rllib
 from rlsched.learn.warm_start import Demonstration, demonstrate
 from tests.learn.training_runs import (
     command,
-    limit_of,
-    rows,
 )
 
 from .conftest import TINY
 
 pytestmark = pytest.mark.slow
-
-
-def test_what_validation_says_of_limits_goes_into_the_next_iteration(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of a run that goes on, which goes no more than a tenth beyond its steps."""
-    handed: list[Mapping[str, LimitCheck]] = []
-    iterate = rllib.RllibEngine.iterate
-
-    def iterated(
-        engine: rllib.RllibEngine, fraction: float, checks: Mapping[str, LimitCheck], share: float
-    ) -> rllib.Progress:
-        handed.append(checks)
-        return iterate(engine, fraction, checks, share)
-
-    monkeypatch.setattr(rllib.RllibEngine, "iterate", iterated)
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    assert main(["train", "--resume", "--out", str(folder), "--set", "steps=900"]) == 0
-    assert [int(row["steps"]) for row in rows(folder)] == [0, 256, 512, 712, 968]
-    assert len(handed) == 2
-    for row, checks in zip(rows(folder)[2:], handed, strict=False):
-        assert set(checks) == {"wait_time", "makespan"}
-        for name, check in checks.items():
-            mean = float(row[f"validation_limited.{name}"])
-            assert (check.limit, check.mean) == (limit_of(folder, name), mean)
-            assert check.highest == pytest.approx(mean + float(row[f"validation_margin.{name}"]))
-            assert check.highest > mean
 
 
 def test_a_policy_imitates_before_its_first_iteration_alone(
