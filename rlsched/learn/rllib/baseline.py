@@ -1,9 +1,9 @@
-"""A baseline from replicas: what others gain on the same jobs from the same time on.
+"""Replicas baseline: the advantages of other replicas on the same jobs at the same simulated time.
 
 Most of the noise in a return comes from the jobs that arrive, not from what the policy does. Replicas play
-the same episode side by side from the same state, so they share that noise, and their mean advantage at a
-simulated time takes it out. The mean is over the other replicas only: it does not depend on the action that
-it is held against, so the gradient stays unbiased [Mao et al. 2019, input-dependent baselines].
+the same episode side by side from the same state, so they share that noise, and subtracting their mean
+advantage at a simulated time removes it. The mean is over the other replicas only. It does not depend on the
+replica's own action, so the gradient stays unbiased [Mao et al. 2019, input-dependent baselines].
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from rlsched.sim.compiled import allocating
 FloatArray = NDArray[np.float32]
 
 OUTLIER = 4.0
-"""Standard deviations at which advantages are cut off where their correlation is estimated."""
+"""Standard deviations at which advantages are clipped for the estimate of their correlation."""
 
 FARTHEST = 5.0
-"""Standard deviations at which advantages are cut off where they are learned from."""
+"""Standard deviations at which advantages are clipped for the update."""
 
 LEAST_SPREAD = 1e-3
 """Share of the batch's standard deviation that is added to that of an episode."""
@@ -29,10 +29,10 @@ LEAST_SPREAD = 1e-3
 def replica_baseline(
     advantages: FloatArray, shared: IntArray, clock: FloatArray, ends: IntArray
 ) -> FloatArray:
-    """What other replicas lead one to expect of each advantage.
+    """Baseline of each advantage: its best linear prediction from other replicas of the episode.
 
     The mean of n others is shrunk by n r / (1 + (n - 1) r), where r is the correlation between replicas in
-    the batch: the best linear prediction. Without correlation it is 0.
+    the batch. Without correlation it is 0.
 
     Args:
         advantages: (row,) one piece of an episode after the other, by time within each.
@@ -41,7 +41,7 @@ def replica_baseline(
         ends: (piece,) last row of each.
 
     Returns:
-        (row,) 0 where no other replica plays.
+        (row,) baselines; 0 where no other replica plays.
     """
     starts = np.concatenate([[0], ends + 1])
     order = np.argsort(shared[ends], kind="stable")
@@ -62,8 +62,8 @@ def replica_baseline(
 def standardised_by_episode(advantages: FloatArray, shared: IntArray) -> FloatArray:
     """Advantages with a spread of 1 in every episode and, on the whole, a mean of 0 and a spread of 1.
 
-    A few episodes have a hundred times the slowdown of others, and would be all that is learned from; and a
-    few decisions, which are cut off (`FARTHEST`).
+    A few episodes have a hundred times the slowdown of others, and would dominate the update. So would a few
+    decisions, which are clipped (`FARTHEST`).
 
     Args:
         advantages: (row,)
@@ -79,7 +79,7 @@ def standardised_by_episode(advantages: FloatArray, shared: IntArray) -> FloatAr
 
 
 def standardised(values: FloatArray) -> FloatArray:
-    """The same with a mean of 0 and a spread of 1."""
+    """Scale values to a mean of 0 and a standard deviation of 1."""
     scaled: FloatArray = (values - values.mean()) / (values.std() + 1e-8)
     return scaled
 
@@ -88,7 +88,7 @@ def standardised(values: FloatArray) -> FloatArray:
 def _of_others(
     advantages: FloatArray, shared: IntArray, clock: FloatArray, starts: IntArray, order: IntArray
 ) -> tuple[NDArray[np.float64], IntArray]:
-    """(row,) sum over other replicas of their advantage at their last decision by then, and how many."""
+    """Sums and counts (row,) over other replicas of the advantage at their last decision by that time."""
     total, count = np.zeros(len(advantages)), np.zeros(len(advantages), np.int64)
     for a in range(len(order)):
         first, end = starts[order[a]], starts[order[a] + 1]

@@ -21,14 +21,14 @@ from rlsched.settings import Frozen
 from rlsched.sim.layout import Layout
 
 RESTART_DELAY_S = 1.0
-"""After an exception in a runner, before its process ends."""
+"""Seconds between an exception in a runner and the end of its process."""
 
 PROBE_S = 1.0
-"""That RLlib waits for others that are not back yet when one is."""
+"""Seconds that RLlib waits for other restarted runners once one is back."""
 
 
 def reports_of(config: ResolvedConfig, scenario: Scenario) -> tuple[str, ...]:
-    """Figures of an algorithm's learner for the record, in the order of their columns."""
+    """Names of the learner's figures in metrics.csv, in the order of their columns."""
     algorithm = rllib_algorithm(config)
     limited = [
         column(name, figure) for name in scenario.objective.limits for figure in algorithm.limit_reports
@@ -37,7 +37,7 @@ def reports_of(config: ResolvedConfig, scenario: Scenario) -> tuple[str, ...]:
 
 
 def rllib_algorithm(config: ResolvedConfig) -> RllibAlgorithm:
-    """The algorithm that is chosen.
+    """The chosen algorithm, as one that RLlib runs.
 
     Raises:
         TypeError: RLlib does not run it.
@@ -67,8 +67,8 @@ def build_config(
         scenario: with the units of every resource known.
         config: settings of the run.
         num_resources: resource types of the cluster.
-        iteration: at which the run begins or goes on.
-        returns: what they are like before anything is learned.
+        iteration: at which the run begins or resumes.
+        returns: statistics of returns before training.
         before: decisions that were taken or read in this run until then.
     """
     register_env(ENV_NAME, TrainingVectorEnv)
@@ -94,7 +94,7 @@ def build_config(
             },
         )
         .training(
-            # Our learners discount by the ticks of a transition, and RLlib by nothing.
+            # Our learners discount by the ticks of a transition, so RLlib must not discount.
             gamma=1.0,
             lr=_rates(algorithm, config),
             grad_clip_by="global_norm",
@@ -106,7 +106,7 @@ def build_config(
 
 
 def _rates(algorithm: RllibAlgorithm, config: ResolvedConfig) -> list[list[float]]:
-    """Learning rate by decisions: it falls to its last value in each part of a run."""
+    """Learning rate schedule over decisions: it falls to its last value in each part of a run."""
     settings, ends = config.section(LearningRates), algorithm.parts_of_run(config)
     begins = [0, *(end + 1 for end in ends[:-1])]
     falls = (
@@ -124,7 +124,7 @@ def _from_runners(
     iteration: int,
     returns: Returns,
 ) -> AlgorithmConfig:
-    """Where an algorithm that plays gets its decisions."""
+    """Add the environments and env runners of an algorithm that samples episodes."""
     sampling, limited = config.sampling, bool(algorithm.limit_reports)
     decisions = 0 if algorithm.whole_iterations else config.decisions_per_iteration
     return (
@@ -174,7 +174,7 @@ def _from_dataset(
     before: int,
     returns: Returns,
 ) -> AlgorithmConfig:
-    """Where an algorithm that plays nothing gets its decisions."""
+    """Add the dataset of an algorithm that samples no episodes."""
     layout = Layout.of(scenario.observation, scenario.decision, num_resources)
     return (
         parts.config.environment(
@@ -194,7 +194,7 @@ def _from_dataset(
                 "reward_scale": returns.scale,
             },
         )
-        # One training step an iteration: RLlib would go on until something is played.
+        # One training step per iteration: RLlib would continue until something is sampled.
         .reporting(
             min_time_s_per_iteration=0,
             min_train_timesteps_per_iteration=0,

@@ -1,7 +1,7 @@
-"""Datasets where RLlib's algorithms expect one of its own.
+"""Our datasets in place of RLlib's offline data.
 
 RLlib reads datasets through Ray Data, row by row into episodes and back into batches, with actors of its own
-for it. Here a reader deals out whole arrays (`offline.reader`), in the process that learns or drives.
+for it. Here a reader returns whole arrays (`offline.reader`), in the process of the learner or the driver.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import AHEAD, RETURN, Reader, Rows
 
 CHOICES = ("obs", "action_mask", "actions")
-"""Columns that tell what was done where."""
+"""Columns of states and actions."""
 
 TRANSITIONS = (*CHOICES, *AHEAD)
-"""Columns that tell what came of it, too."""
+"""Columns of whole transitions: states, actions, rewards and next states."""
 
 
 class Dataset(OfflineData):
-    """A dataset of ours, where RLlib wants one of its own.
+    """RLlib's `OfflineData` on a dataset of ours.
 
     `input_` is its folder; `input_read_method_kwargs` hold the `columns` to read, `seed` of the order, rows
     that were `read_before`, `gamma` per tick, `n_step`, and `reward_scale`.
@@ -55,7 +55,7 @@ class Dataset(OfflineData):
         )
 
     def sample(self, num_samples: int, **_: Any) -> MultiAgentBatch:
-        """So many decisions as modules and learners know them."""
+        """The next `num_samples` decisions, as a batch of RLlib's."""
         columns = learned_from(self.reader.take(num_samples), self.reward_scale)
         return MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(columns)}, env_steps=num_samples)
 
@@ -65,7 +65,7 @@ def learned_from(rows: Rows, reward_scale: float) -> dict[str, NDArray[Any]]:
 
     Args:
         rows: `CHOICES` at least.
-        reward_scale: that rewards are multiplied by.
+        reward_scale: factor of rewards.
     """
     columns = {Columns.OBS: flat(rows["obs"], rows["action_mask"]), Columns.ACTIONS: rows["actions"]}
     if "new_obs" in rows:
@@ -82,7 +82,7 @@ def learned_from(rows: Rows, reward_scale: float) -> dict[str, NDArray[Any]]:
 def flat(
     obs: NDArray[np.float32], mask: NDArray[Any], clock: NDArray[Any] | float = 0.0
 ) -> NDArray[np.float32]:
-    """(row, size + actions + 1) observations as learners see them; the clock is that of the transition."""
+    """Flat observations (row, size + actions + 1): vector, mask and clock, 0 before a transition."""
     rows, size = obs.shape
     flattened = np.empty((rows, size + mask.shape[1] + 1), np.float32)
     flattened[:, :size] = obs
@@ -92,14 +92,14 @@ def flat(
 
 
 def minibatches(training_data: TrainingData, size: int | None, total: int, device: Any) -> Minibatches:
-    """What an algorithm that reads has handed to a learner, every row once."""
+    """Minibatches of rows of a dataset, each row once."""
     rows: Rows = training_data.batch.policy_batches[DEFAULT_MODULE_ID]
     columns = {name: torch.as_tensor(values).to(device) for name, values in rows.items()}
     return Minibatches(columns, size or len(columns[Columns.OBS]), 1, total)
 
 
 class Reading(Algorithm):
-    """Learns from what a dataset deals out, so much per iteration, with any number of learners."""
+    """RLlib algorithm that learns from a dataset, one batch per iteration, with any number of learners."""
 
     offline_data: Dataset
 
@@ -115,10 +115,10 @@ class Reading(Algorithm):
         self.metrics.aggregate(learned, key=LEARNER_RESULTS)
 
     def restore_from_path(self, path: Any, *args: Any, **kwargs: Any) -> None:
-        """Go on from a checkpoint; RLlib's would also tell runners, and there are none."""
+        """Restore a checkpoint; RLlib's method would also update runners, and there are none."""
         Checkpointable.restore_from_path(self, path, *args, **kwargs)
 
     def cleanup(self) -> None:
-        """Let go of files and processes."""
+        """Close files and processes."""
         self.offline_data.reader.close()
         super().cleanup()

@@ -1,8 +1,8 @@
 """Discounting in simulated time: a transition of k ticks is discounted by gamma^k [Cunha 2022, 4.7.3].
 
-What learners of RLlib's that discount by decisions multiply by is their own gamma and 1 - terminated: a
-discount is the chance that what follows counts at all [Sutton and Barto 2018, 5.8]. So with their gamma at 1,
-transitions that end with chance 1 - gamma^k are discounted as they must be.
+RLlib's learners discount per decision: they multiply by their own gamma and by 1 - terminated. A discount is
+the chance that later rewards count at all [Sutton and Barto 2018, 5.8]. So with RLlib's gamma at 1, a
+transition that terminates with chance 1 - gamma^k is discounted correctly.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from torch import Tensor
 
 
 def discounts(ticks: Tensor, gamma: float) -> Tensor:
-    """What is left of a value after each transition.
+    """Discount factor of each transition.
 
     Args:
-        ticks: (row,) that it took.
+        ticks: (row,) duration of the transition.
         gamma: discount per tick, above 0.
 
     Returns:
         (row,) in 0 to 1.
     """
-    # As exp: float32 powers of a gamma near 1 are off by far over long transitions.
+    # As exp: float32 powers of a gamma near 1 have large errors over long transitions.
     return torch.exp(ticks * log(gamma))
 
 
 def ending(terminated: Tensor, ticks: Tensor, gamma: float) -> Tensor:
-    """Chance that nothing counts after each transition.
+    """Chance that each transition terminates, with the discount as a chance.
 
     Args:
         terminated: (row,) whether the episode ended with it.
-        ticks: (row,) that it took.
+        ticks: (row,) duration of the transition.
         gamma: discount per tick, above 0.
 
     Returns:

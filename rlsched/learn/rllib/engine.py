@@ -1,4 +1,4 @@
-"""RLlib's algorithms as an engine of a training run."""
+"""Engine of a training run that RLlib's algorithms drive."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ WARM_STREAM = 0x7761726D  # of the episodes that a teacher plays
 
 
 class RllibEngine:
-    """An RLlib algorithm at work.
+    """Engine around an RLlib algorithm.
 
-    What is kept is an average of the policies over iterations (`ResolvedConfig.averaging`).
+    The saved policy is an average of the policies over iterations (`ResolvedConfig.averaging`).
 
     Args:
         config: how to train.
-        feed: of training episodes, and what is simulated.
-        iteration: at which the run begins or goes on.
+        feed: of training episodes, and the scenario.
+        iteration: at which the run begins or resumes.
         before: decisions that were taken or read until then.
     """
 
@@ -68,10 +68,10 @@ class RllibEngine:
             raise
 
     def warm_up(self, feed: EpisodeFeed, warm: WarmStart) -> None:
-        """Let the policy learn from a teacher before anything else."""
+        """Let the policy imitate a teacher before training."""
         rng = np.random.default_rng([self.config.seed, WARM_STREAM])
         demonstration = demonstrate(feed, warm, rng)
-        # What is shown are decisions by themselves; a memory adds nothing to them at first.
+        # Demonstrations are single decisions; a memory adds nothing to them at first.
         imitate(by_itself(self.net.train()), demonstration, warm, self.config.seed)
         self.net.eval()
         part = f"learner/rl_module/{MODULE}"
@@ -97,7 +97,7 @@ class RllibEngine:
         """One iteration of RLlib's.
 
         Raises:
-            LearnerDiedError: what learns has died; why is in its notes.
+            LearnerDiedError: the learner has died; its notes say why.
         """
         if isinstance(self.algorithm, ConstrainedPPO):
             self.algorithm.run_fraction, self.algorithm.checks = run_fraction, checks or {}
@@ -134,7 +134,7 @@ class RllibEngine:
         self.algorithm.config = config
 
     def learned(self) -> dict[str, torch.Tensor]:
-        """The policy network's weights as the learner has them now, on the CPU."""
+        """The learner's present weights of the policy network, on the CPU."""
         state = self.algorithm.learner_group.get_state(components=f"learner/rl_module/{MODULE}")
         weights: Mapping[str, Any] = state["learner"]["rl_module"][MODULE]
         prefix = "policy."
@@ -145,15 +145,15 @@ class RllibEngine:
         }
 
     def policy(self) -> TrainedPolicy:
-        """The average of what was learned."""
+        """The averaged policy."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
         return TrainedPolicy(self.scenario.public, self.config.network, self.net, self.num_resources, about)
 
     def shift_noop(self, amount: float) -> None:
-        """Add an amount to the logit of the no-op, in what learns and in the average."""
+        """Add an amount to the logit of the no-op, in the learner's policy and in the average."""
         _policy(self.net).shift_noop(amount)
         self.algorithm.learner_group.foreach_learner(partial(_shift_learner, amount=amount))
-        # RLlib takes weights without an update for those that runners have already, and would not send them.
+        # RLlib sends runners only weights of an update, so they would not get these.
         self.algorithm.env_runner_group.foreach_env_runner(partial(_shift_runner, amount=amount))
 
     def save(self, folder: Path) -> None:
@@ -161,7 +161,7 @@ class RllibEngine:
         self.algorithm.save_to_path(str(folder.resolve()))
 
     def restore(self, folder: Path, policy: TrainedPolicy) -> None:
-        """Go on from what was saved.
+        """Restore a saved state.
 
         Raises:
             BadInputError: it was saved by an older version, whose critic had other shapes.
@@ -179,7 +179,7 @@ class RllibEngine:
         self.net.load_state_dict(policy.net.state_dict())
 
     def stop(self) -> None:
-        """Let go of RLlib's processes."""
+        """Stop RLlib's processes."""
         self.algorithm.stop()
 
 

@@ -23,15 +23,15 @@ Observations = NDArray[np.float32]
 
 @dataclass(eq=False)
 class Ongoing:
-    """The episodes that go on from one fragment to the next.
+    """Unfinished episodes, which continue from one fragment to the next.
 
     Attributes:
-        obs: (env, size) that wait for an action.
+        obs: (env, size) observations that wait for an action.
         ids: of the episodes.
-        steps: (env,) decisions of them so far.
-        returns: (env,) rewards of them so far.
-        began: (env,) when they did, in seconds of the process's clock.
-        states: of a recurrent module, each (env, ...); empty for others.
+        steps: (env,) decisions of each episode so far.
+        returns: (env,) sum of rewards of each episode so far.
+        began: (env,) start of each episode, in seconds of the process's clock.
+        states: recurrent states of the module, each (env, ...); empty without memory.
         noop_draws: (env,) random numbers that decide on the no-op again; NaN where a new one is drawn.
     """
 
@@ -45,17 +45,17 @@ class Ongoing:
 
     @classmethod
     def start(cls, obs: Observations, states: dict[str, Any]) -> Ongoing:
-        """Everybody begins."""
+        """Begin an episode in every environment."""
         envs = len(obs)
         now, none = np.full(envs, time.perf_counter()), np.full(envs, np.nan)
         ids = [new_id() for _ in obs]
         return cls(obs, ids, np.zeros(envs, np.int64), np.zeros(envs), now, states, none)
 
     def copy(self, source: IntArray) -> None:
-        """Every environment goes on from where another is.
+        """Let every environment continue the episode of another.
 
         Args:
-            source: (env,) whose episode each takes over.
+            source: (env,) environment whose episode each takes over.
         """
         self.ids = [id_ if k == source[k] else new_id() for k, id_ in enumerate(self.ids)]
         self.obs = self.obs[source]
@@ -67,14 +67,14 @@ class Ongoing:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where an episode, or what a fragment holds of it, ends.
+    """End of an episode, or of its part in a fragment.
 
     Attributes:
         t: steps of the fragment until then.
         id: of the episode.
         before: steps of the episode until then, in all fragments.
-        terminated: nothing follows.
-        truncated: something would follow, but the episode is over.
+        terminated: the episode ended in a terminal state.
+        truncated: the episode ended, but not in a terminal state.
     """
 
     t: int
@@ -85,14 +85,15 @@ class Cut:
 
 
 class Fragment:
-    """Arrays that a fragment is written into, environment by environment.
+    """Arrays of the transitions of a fragment, environment by environment.
 
-    Observations stand in the next row of their environment; where an episode ends, its last one stands before
-    the first of the next. Rows that are never written take addresses, but no memory.
+    Observations are written into the next row of their environment. Where an episode ends, its last
+    observation comes before the first of the next episode. Rows that are never written take addresses, but
+    no memory.
 
     Args:
-        obs: (env, size) with which it begins.
-        states: of a recurrent module at its beginning.
+        obs: (env, size) first observations.
+        states: recurrent states of the module at the start; empty without memory.
         length: steps.
         memory: for the observations and states.
     """
@@ -122,7 +123,14 @@ class Fragment:
         following: Observations,
         columns: dict[str, NDArray[Any]],
     ) -> None:
-        """What was done, what it brought, what follows, and what else the module said, everywhere."""
+        """Write one transition of every environment.
+
+        Args:
+            actions: (env,)
+            rewards: (env,)
+            following: (env, size) next observations.
+            columns: name -> (env, ...) other outputs of the module or the environments.
+        """
         t = self.t
         self.actions[:, t] = actions
         self.rewards[:, t] = rewards
@@ -135,13 +143,13 @@ class Fragment:
         self.t += 1
 
     def begin_again(self, env: int, cut: Cut, obs: Observations) -> None:
-        """An episode ended with the step that was written last; the next one begins."""
+        """End an environment's episode after the last written step, and begin the next one."""
         self.cuts[env].append(cut)
         self.row[env] += 1
         self.obs[env, self.row[env]] = obs
 
     def write_states(self, states: dict[str, Any]) -> None:
-        """With which the next step begins."""
+        """Write the recurrent states before the next step."""
 
         def write(into: NDArray[Any], state: NDArray[Any]) -> None:
             into[:, self.t] = state
@@ -149,7 +157,7 @@ class Fragment:
         tree.map_structure(write, self.states, states)
 
     def episodes(self, space: Any, action_space: Any) -> list[SingleAgentEpisode]:
-        """Every piece of an episode that the fragment holds, as RLlib knows them; views of the arrays."""
+        """All pieces of episodes in the fragment, as RLlib's episodes; views of the arrays."""
         pieces = []
         for env, cuts in enumerate(self.cuts):
             start = 0
@@ -188,5 +196,5 @@ class Fragment:
 
 
 def new_id() -> str:
-    """Number of a new episode."""
+    """Identifier of a new episode."""
     return uuid.uuid4().hex

@@ -23,11 +23,11 @@ def advantages(
 
     Args:
         values: (row,) V(s_t).
-        following: (row,) V(s_t+1); 0 where nothing follows.
+        following: (row,) V(s_t+1); 0 after a terminal state.
         rewards: (row,) of the transition from s_t.
         last: (row,) its piece ends with that transition.
         discounts: (row,) of the transition from s_t.
-        lambdas: (row,) weight of what follows that transition against V(s_t+1).
+        lambdas: (row,) lambda of the transition from s_t.
 
     Returns:
         (row,) advantages.

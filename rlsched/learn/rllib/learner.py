@@ -1,4 +1,4 @@
-"""What our learners on RLlib's torch stack have in common: small operations and memory that cost nothing."""
+"""Base of our learners on RLlib's torch stack: fused operations and reuse of freed memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from rlsched.learn.rllib.ray_compat import optimizers, set_gradients
 
 
 class LeanLearner(TorchLearner):
-    """A learner whose weights move in one operation, and which keeps the memory that it frees.
+    """Torch learner with a fused optimizer step, which keeps the memory that it frees.
 
-    RLlib clips every gradient by itself and looks twice whether it is finite, which takes longer than small
-    minibatches do; here all of them are one operation, and their common norm tells the same.
+    RLlib clips gradients one by one and checks twice that they are finite, which takes longer than a small
+    minibatch. Here clipping is one operation for all gradients, and their common norm shows whether they are
+    finite.
     """
 
     def build(self) -> None:
-        """Build what learns."""
+        """Build the module and the optimizers, and set up memory and threads."""
         keep_freed()
         leave_cores()
         super().build()
@@ -31,7 +32,7 @@ class LeanLearner(TorchLearner):
     def postprocess_gradients_for_module(
         self, *, module_id: str, config: AlgorithmConfig, module_gradients_dict: dict[Any, Tensor]
     ) -> dict[Any, Tensor]:
-        """Gradients of a common norm of at most `grad_clip`, in place; by RLlib if one is not finite."""
+        """Clip gradients in place to a global norm of `grad_clip`; RLlib does it if one is not finite."""
         gradients = list(module_gradients_dict.values())
         norm = get_total_norm(gradients)
         self.finite = bool(norm.isfinite())
@@ -45,7 +46,7 @@ class LeanLearner(TorchLearner):
         return module_gradients_dict
 
     def apply_gradients(self, gradients_dict: dict[Any, Tensor]) -> None:
-        """Move the weights; RLlib's way, which sets what is not finite to 0, where a gradient is not."""
+        """Update the weights; RLlib does it, with non-finite gradients as 0, if one is not finite."""
         if not self.finite:
             super().apply_gradients(gradients_dict)
             return
@@ -64,7 +65,7 @@ class LeanLearner(TorchLearner):
         )
 
     def _set_optimizer_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state, perhaps of a learner whose Adam was not one operation."""
+        """Restore a state, and fuse Adam, which was not fused in states of older versions."""
         super()._set_optimizer_state(state)
         for optimizer in optimizers(self):
             for group in optimizer.param_groups:
@@ -74,13 +75,13 @@ class LeanLearner(TorchLearner):
 def leave_cores() -> None:
     """Compute in at most half as many threads as there are cores.
 
-    Minibatches are small, and their threads meet after every operation: where one of two cores is busy with
-    something else, each waits for the other's turn, and all is two to four times slower than in one thread.
+    Minibatches are small, and threads synchronise after every operation. Where one of two cores is busy with
+    other work, both threads wait for each other, and learning is two to four times slower than in one thread.
     """
     torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 2) // 2)))
 
 
 @torch.no_grad()
 def follow(network: nn.Module, target: nn.Module, share: float) -> None:
-    """Let the weights of one network go this share of the way to those of another, in one operation."""
+    """Move the target network's weights this share of the way to those of the network, in one operation."""
     torch._foreach_lerp_(list(target.parameters()), list(network.parameters()), share)

@@ -14,10 +14,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """PPO's terms, as means over some rows.
+    """Terms of PPO's loss, as means over rows.
 
     Attributes:
-        policy: the clipped surrogate, to be made small.
+        policy: the clipped surrogate, negated.
         value: the critic's loss.
         entropy: of the policy; without a gradient where it has no weight.
         total: their weighted sum.
@@ -36,7 +36,7 @@ class Losses:
     def of(
         cls, logits: Tensor, value: Tensor, batch: Mapping[str, Tensor], config: PPOConfig, entropy: float
     ) -> Losses:
-        """Those of rows [Schulman et al. 2017, eq. 9].
+        """Compute the losses of rows [Schulman et al. 2017, eq. 9].
 
         Args:
             logits: (row, action), masked.
@@ -59,7 +59,7 @@ class Losses:
 
 
 def log_ratio(every: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
-    """(row,) log of what actions are now as likely as, over when they were chosen.
+    """Log ratios (row,) of the actions' present probabilities to those when they were sampled.
 
     Args:
         every: (row, action) log probabilities.
@@ -70,12 +70,12 @@ def log_ratio(every: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
 
 
 def surrogate(difference: Tensor, batch: Mapping[str, Tensor], clip: float) -> Tensor:
-    """The clipped surrogate, to be made small; a mean over rows [Schulman et al. 2017, eq. 7].
+    """The clipped surrogate, negated; a mean over rows [Schulman et al. 2017, eq. 7].
 
     Args:
         difference: (row,) log ratios of probabilities.
         batch: columns of the rows.
-        clip: how far from 1 a ratio counts.
+        clip: largest distance of a ratio from 1.
     """
     ratio, gained = difference.exp(), batch[Postprocessing.ADVANTAGES]
     return -torch.min(ratio * gained, ratio.clamp(1 - clip, 1 + clip) * gained).mean()

@@ -1,4 +1,4 @@
-"""Large arrays that are written again and again: fresh memory is dear, its first touch above all."""
+"""Reuse of large arrays: fresh memory is expensive, above all the first touch of its pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 def _keeper_references() -> int:
-    """References to an unused array: of its keeper and, by version of Python, of the caller."""
+    """Reference count of an unused array: that of its keeper and, by version of Python, of the caller."""
     keeper = [np.empty(0)]
     return sys.getrefcount(keeper[0])
 
@@ -20,24 +20,27 @@ def _keeper_references() -> int:
 KEEPER_REFERENCES = _keeper_references()
 
 HEADROOM = 8
-"""A new array has room for one part in so many more: what is lent next is seldom of just the same size."""
+"""Divisor of a new array's size that gives its spare room: the next request seldom has the same size."""
 
 HELD = 4
-"""Objects that whoever made them holds on to. Of one that another process lets go of last, Ray 2.60 keeps its
-record for ever: a few hundred bytes, which with every fragment and all weights break up a heap."""
+"""Number of Ray objects that their creator keeps references to.
+
+If another process drops the last reference to an object, Ray 2.60 keeps its record forever: a few hundred
+bytes, which with every fragment and all weights fragment a heap.
+"""
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 MMAP_BYTES, TRIM_BYTES = 32 << 20, 512 << 20
-"""The most that glibc lets one set; and more than all results in between of a minibatch."""
+"""Largest mmap threshold that glibc accepts, and a trim threshold above all intermediates of a minibatch."""
 
 
 def keep_freed() -> bool:
     """Let this process keep what it frees instead of giving it back to the system.
 
-    PyTorch frees the results in between of every minibatch, glibc gives those of megabytes back, and the next
-    minibatch touches fresh pages: up to a third of the time of a learner. Kept is what lies at the end of the
-    heap, up to half a gigabyte. Threads that have no heap of their own yet share this one: others know no
-    such setting, and what APPO's learner takes and frees in its thread broke one up.
+    PyTorch frees the intermediates of every minibatch, glibc returns those of megabytes, and the next
+    minibatch touches fresh pages: up to a third of a learner's time. Now up to half a gigabyte at the end of
+    the heap is kept. Threads that have no heap of their own yet share this one: other heaps have no such
+    setting, and APPO's learner fragmented one from its thread.
 
     Returns:
         Whether there is such a setting; with another C library than glibc there is none.
@@ -53,7 +56,7 @@ def keep_freed() -> bool:
 
 
 class Memory:
-    """Lends arrays, and lends them again once nobody looks at them any more.
+    """Pool of arrays, which are reused once nothing refers to them any more.
 
     The first touch of a page costs more than all that is written into it. A view keeps its array referenced,
     so that the number of references tells whether one is still in use.
@@ -63,12 +66,12 @@ class Memory:
         self._arrays: dict[str, list[NDArray[np.uint8]]] = {}
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An array with whatever is in it.
+        """Return an array with arbitrary contents.
 
         Args:
-            name: what for; of each name as many arrays are kept as were ever in use at once.
-            shape: of it.
-            dtype: of it.
+            name: purpose; for each name the pool keeps as many arrays as were ever in use at once.
+            shape: of the array.
+            dtype: of the array.
         """
         arrays = self._arrays.setdefault(name, [])
         size = math.prod(shape) * np.dtype(dtype).itemsize

@@ -1,4 +1,4 @@
-"""A batch in pieces, as RLlib's learners take them."""
+"""Minibatches of a batch, in the form that RLlib's learners take."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Rows that follow each other and stay together, since what is seen of one is remembered in the next.
+    """Sequences of rows that stay together in minibatches, for recurrent modules.
 
     Attributes:
-        lengths: (sequence,) rows of each; they stand one after the other.
-        states: name -> (sequence, unit) of the module before the first row of each.
+        lengths: (sequence,) rows of each; the sequences follow each other.
+        states: name -> (sequence, unit) recurrent state before the first row of each.
     """
 
     lengths: Tensor
     states: dict[str, Tensor]
 
     def rows(self, chosen: Tensor) -> Tensor:
-        """(row,) of some of them, one after the other."""
+        """Row indices (row,) of the chosen sequences, one after the other."""
         lengths = self.lengths[chosen]
         before = self.lengths.cumsum(0)[chosen] - lengths
         shift = (before - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths)
         return shift + torch.arange(len(shift), device=shift.device)
 
     def shuffled(self, parts: int) -> tuple[Tensor, ...]:
-        """All of them in any order, in so many parts of about as many rows.
+        """Shuffle the sequences into `parts` parts with about the same number of rows.
 
         Args:
-            parts: in each of which the longest fits, so that none is empty.
+            parts: number of parts; the longest sequence must fit into each, so that none is empty.
         """
         order = torch.randperm(len(self.lengths), device=self.lengths.device)
         ends = self.lengths[order].cumsum(0)
@@ -44,19 +44,19 @@ class Sequences:
         return order.tensor_split((torch.searchsorted(ends, bounds) + 1).cpu())
 
     def picked(self, chosen: Tensor) -> dict[str, Any]:
-        """Columns that say where each begins, and with what."""
+        """Columns of the chosen sequences' lengths and first recurrent states."""
         states = {name: of_all[chosen] for name, of_all in self.states.items()}
         return {Columns.SEQ_LENS: self.lengths[chosen], Columns.STATE_IN: states}
 
 
 class Minibatches:
-    """A batch in pieces of about equal size, in another order in every epoch; gathered by index.
+    """Minibatches of about equal size, shuffled anew in every epoch; rows are gathered by index.
 
     Args:
         columns: name -> tensor (row, ...).
-        size: rows of a piece at least, less at most a sequence; all in one where there are fewer.
-        epochs: how often every row comes.
-        total: pieces, where other learners must come out with as many; 0: what the epochs give.
+        size: least rows of a minibatch, less at most a sequence; a smaller batch is one minibatch.
+        epochs: passes over all rows.
+        total: number of minibatches, where all learners must have the same number; 0: as the epochs give.
         sequences: that rows stay together in; None: every row by itself.
     """
 

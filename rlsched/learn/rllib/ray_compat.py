@@ -1,4 +1,4 @@
-"""Every private name of Ray and RLlib that training uses.
+"""All private names of Ray and RLlib that training uses.
 
 Ray may change a private name in any version. `tests/learn/test_ray_compat.py` tests each, so that a change
 shows there, by name, and not in the middle of a run.
@@ -33,7 +33,7 @@ FATAL_SIGNALS = "_ZN3ray6RayLog27InstallFailureSignalHandlerEPKcb"
 """Ray's `RayLog::InstallFailureSignalHandler(const char *, bool)`."""
 
 AGENT_COMMAND = "_build_python_executable_command_memory_profileable"
-"""Of `ray._private.services`: builds the command that runs an agent of a node."""
+"""Function of `ray._private.services` that builds the command that runs an agent of a node."""
 
 OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
     "ray.rllib.env.single_agent_env_runner.SingleAgentEnvRunner": (
@@ -53,7 +53,7 @@ OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
 
 
 def default_temp_dir() -> str:
-    """Where Ray puts its files unless told otherwise."""
+    """Default folder of Ray's files."""
     return str(get_default_ray_temp_dir())
 
 
@@ -63,7 +63,7 @@ def largest_cluster() -> Mapping[str, float]:
 
 
 def exit_with_message(message: str) -> NoReturn:
-    """End a worker process; the driver gets the message with the death of the actor."""
+    """End a worker process; the driver gets the message with the actor's error."""
     raise_sys_exit_with_custom_error_message(message, exit_code=1)
     raise AssertionError
 
@@ -72,18 +72,20 @@ def exit_with_message(message: str) -> NoReturn:
 def lean_node() -> Iterator[None]:
     """Start nodes without the processes for a dashboard, an autoscaler and logs at the driver.
 
-    There are none here. They are three Python processes, for which Ray waits: without them it starts in 2.1
-    to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has settings for
-    two of them, `ray.init` none. The node's agent learns that the packages of a dashboard are not installed.
+    None of these is used here. They are three Python processes, for which Ray waits. Without them it starts
+    in 2.1 to 3.4 s instead of 4.2 to 6.0, and ends in 0.2 instead of 1.3 (two cores). `ray start` has
+    settings for two of them, `ray.init` none. The node's agent finds that a dashboard's packages are not
+    installed.
+
     Ray's handler of SIGTERM in Python is left out, too: it ends a driver halfway. Its processes listen at
     127.0.0.1 only, as by default on macOS and Windows: a client of one of their ports can run code.
     """
 
     def nothing(*args: Any, **settings: Any) -> None:
-        """In place of a start."""
+        """Start nothing."""
 
     def command(*args: Any, **settings: Any) -> list[str]:
-        """That runs an agent."""
+        """Command that runs an agent by `lean_agent.py`."""
         return [*ordinary(*args, **settings), str(Path(__file__).with_name("lean_agent.py"))]
 
     ordinary = getattr(services, AGENT_COMMAND)
@@ -100,10 +102,10 @@ def lean_node() -> Iterator[None]:
 
 
 def precede_sigterm() -> None:
-    """Let Ray install its handler of fatal signals now, and put ours of SIGTERM in its place.
+    """Let Ray install its handler of fatal signals now, then replace it by ours for SIGTERM.
 
-    Ray counts SIGTERM among them, prints a stack of C++ and aborts. It installs the handler once in a
-    process, in the middle of a start that takes seconds, where Python could not replace it.
+    On SIGTERM, Ray's handler prints a C++ stack and aborts. Ray installs it once per process, in the middle
+    of a start that takes seconds, where Python could not replace it.
     """
     install = getattr(ctypes.CDLL(ray._raylet.__file__), FATAL_SIGNALS, None)
     if install is not None and threading.current_thread() is threading.main_thread():
@@ -112,7 +114,7 @@ def precede_sigterm() -> None:
 
 
 def end_processes(error: Exception) -> None:
-    """End the processes that a node started before it failed: Ray would at the end of this process."""
+    """End the processes that a node started before it failed; Ray would only at the end of this process."""
     for frame, _ in walk_tb(error.__traceback__):
         node = frame.f_locals.get("self")
         if isinstance(node, Node):
@@ -144,7 +146,7 @@ def set_offline(config: Any) -> None:
 
 
 def set_gradients(learner: Any, gradients: Mapping[str, Any]) -> None:
-    """Give gradients to the parameters of a `TorchLearner`."""
+    """Set the gradients of the parameters of a `TorchLearner`."""
     for name, gradient in gradients.items():
         learner._params[name].grad = gradient
 
@@ -169,7 +171,7 @@ class LearnerThread:
         self.learner._learner_thread_out_queue = self.thread._out_queue = results
 
     def wrap(self, update: Callable[..., Any], failed: Callable[[BaseException], None]) -> None:
-        """Replace its update, and hand over what ends its steps.
+        """Replace the thread's update, and report exceptions of its steps.
 
         Args:
             update: in place of the learner's `update`.

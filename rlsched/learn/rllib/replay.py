@@ -1,8 +1,8 @@
-"""What was played, remembered to be learned from again: flat arrays that the newest overwrites the oldest in.
+"""Replay buffer of flat arrays, in which the newest transitions overwrite the oldest.
 
-RLlib's buffer copies an episode whenever a fragment of it comes, lists all of its transitions anew when the
-oldest leave, and hands out an episode object for each transition that is drawn: DQN spent most of its time
-there, and its memory grew.
+RLlib's buffer copies an episode with each new fragment of it, and lists all of its transitions anew when the
+oldest leave. It also returns an episode object for each sampled transition. DQN spent most of its time there,
+and its memory grew.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ REPLAY_STREAM = 0x7265706C  # of the transitions that are drawn
 
 
 class ReplayBuffer:
-    """Transitions of single decisions, drawn evenly.
+    """Replay buffer of transitions of single decisions, sampled uniformly.
 
-    An observation stands once, before the one that follows it; the last of a piece of an episode is not
-    followed by any, and stands again where the next piece begins. So a transition takes a row, and a piece
-    one more. Rows that were not written yet take addresses, but no memory.
+    An observation is stored once, in the row before its next observation. The last observation of a piece of
+    an episode has none after it, and is stored again as the first of the next piece. So a transition takes a
+    row, and a piece one more. Rows that were not written yet take addresses, but no memory.
 
     Args:
-        rows: observations that are held.
-        rng: of what is drawn.
+        rows: capacity, in observations.
+        rng: of the samples.
 
     Attributes:
-        count: observations that were ever written; the k-th stands in row k modulo `rows`.
-        again: (rows,) where the last observation of a piece stands again; -1 where it does not.
-        open: episode that goes on -> which observation its last piece ended with, by `count`.
+        count: observations ever written; the k-th is in row k modulo `rows`.
+        again: (rows,) row in which the last observation of a piece is stored again; -1 where it is not.
+        open: unfinished episode -> number of the observation that its last piece ended with, as in `count`.
     """
 
     def __init__(self, rows: int, rng: np.random.Generator) -> None:
@@ -50,17 +50,17 @@ class ReplayBuffer:
         self.memory = Memory()
 
     def __len__(self) -> int:
-        """Transitions that are held."""
+        """Number of stored transitions."""
         return int(np.count_nonzero(self.followed))
 
     def add(self, episodes: Iterable[SingleAgentEpisode]) -> None:
-        """Remember pieces of episodes.
+        """Store pieces of episodes.
 
         Args:
             episodes: finalised, from a runner.
 
         Raises:
-            ValueError: a piece is longer than what is held.
+            ValueError: a piece is longer than the buffer.
         """
         for episode in episodes:
             observed = np.asarray(episode.get_observations())
@@ -74,7 +74,7 @@ class ReplayBuffer:
             held = before >= max(0, self.count - self.rows)
             self.obs[index] = observed
             self.again[index] = -1
-            # Not so where a piece between them was lost, with whoever played it.
+            # They differ where a piece between them was lost, with the runner that played it.
             if held and (self.obs[before % self.rows] == observed[0]).all():
                 self.again[before % self.rows] = index[0]
             if not episode.is_done:
@@ -89,18 +89,18 @@ class ReplayBuffer:
         self.open = {name: number for name, number in self.open.items() if number >= oldest}
 
     def sample(self, number: int, n_step: int = 1, gamma: float = 1.0) -> dict[str, NDArray[Any]]:
-        """Transitions, each as likely as any other; what was drawn may be drawn again.
+        """Sample transitions uniformly, with replacement.
 
         Args:
-            number: of them.
-            n_step: decisions that each goes over, fewer where no more of its episode is held.
+            number: of transitions.
+            n_step: decisions that each spans; fewer where no more of its episode is stored.
             gamma: discount per tick of the clock that observations end with, where `n_step` is more than 1.
 
         Returns:
             Columns (number, ...) `obs`, `new_obs`, `actions`, `rewards`, `terminateds`.
 
         Raises:
-            ValueError: nothing is held.
+            ValueError: the buffer is empty.
         """
         if not self.followed.any():
             raise ValueError("nothing is held that could be drawn")
@@ -130,5 +130,5 @@ class ReplayBuffer:
 
     def _observed(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         into = self.memory.empty(name, (len(rows), *self.obs.shape[1:]), np.float32)
-        # Every row is there; anything but "raise" writes straight into it.
+        # All rows exist; any mode but "raise" writes directly into the output.
         return np.take(self.obs, rows, axis=0, out=into, mode="clip")

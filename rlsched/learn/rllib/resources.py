@@ -1,4 +1,4 @@
-"""What of a Ray cluster a training takes, and whether it is there: Ray would wait for it, and say nothing."""
+"""Check that a Ray cluster has the resources of a training: Ray would wait for them without a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlsched.learn.rllib.ray_compat import largest_cluster
 
 
 def bundles(config: ResolvedConfig) -> list[dict[str, float]]:
-    """CPUs and GPUs of each process that a training starts, beside its own.
+    """CPUs and GPUs of each process that a training starts, its own excluded.
 
     Args:
         config: settled.
@@ -26,15 +26,15 @@ def bundles(config: ResolvedConfig) -> list[dict[str, float]]:
 
 
 def check_resources(wanted: list[dict[str, float]], where: str, user: str) -> None:
-    """See whether the Ray that runs has so much in all, or a cluster that grows may have.
+    """Check that the running Ray, grown to its largest size, has these resources in total.
 
     Args:
         wanted: resources of every process.
-        where: a user asked for them.
-        user: wants them.
+        where: setting in which a user asked for them, for the message.
+        user: of the resources, for the message.
 
     Raises:
-        BadInputError: it never will.
+        BadInputError: it will never have them.
     """
     total: dict[str, float] = defaultdict(float)
     for bundle in wanted:
@@ -52,7 +52,7 @@ def check_resources(wanted: list[dict[str, float]], where: str, user: str) -> No
 
 
 def offered() -> Mapping[str, Any]:
-    """Resource -> how much of it the cluster has, or may grow to."""
+    """Resource -> amount that the cluster has, or may grow to."""
     has: dict[str, Any] = ray.cluster_resources()
     grows = largest_cluster()
     return {name: max(has.get(name, 0), grows.get(name, 0)) for name in {*has, *grows}}

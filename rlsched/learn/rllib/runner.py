@@ -1,9 +1,10 @@
-"""A runner of RLlib's that steps all of its environments in arrays.
+"""Env runner for RLlib that steps all of its environments in arrays.
 
-RLlib's own appends every step of every environment to an episode in Python and sends each through connectors,
-which takes several times as long as the simulator and the network together. Here a step is one compiled call
-and one forward pass, written into arrays that are as long as a fragment; at its end episodes are cut out of
-them, whole and without a copy. State, weights, spaces, lifetime counts and faults stay those of RLlib's.
+RLlib's own runner appends every step of every environment to an episode in Python and sends each through
+connectors. That takes several times as long as the simulator and the network together. Here a step is one
+compiled call and one forward pass, written into arrays that are as long as a fragment. At the end of a
+fragment, episodes are cut out of the arrays without a copy. State, weights, spaces, lifetime counts and
+faults are handled by RLlib.
 """
 
 from __future__ import annotations
@@ -37,20 +38,20 @@ from rlsched.learn.rllib.sampling import COSTS, LIMITED, SHARED, TrainingVectorE
 RUNNER_STREAM = 0x72756E  # of the draws of actions
 
 WORKER_SHIFT = 48
-"""Bits below the number of a runner, in the number of an episode that replicas share."""
+"""Bits below the runner's number, in the episode number that replicas share."""
 
 
 class BatchedEnvRunner(SingleAgentEnvRunner):
     """Samples fragments of fixed length from a `TrainingVectorEnv`.
 
     Attributes:
-        longest: steps of a fragment at most; None: as many as are asked for.
+        longest: largest number of steps of a fragment; None: no such limit.
     """
 
     longest: int | None = None
 
     def make_env(self) -> None:
-        """Make the environments, and draws of actions that no other runner has."""
+        """Make the environments, and a random generator of actions that differs from other runners'."""
         with warnings.catch_warnings():
             # RLlib registers its environments anew for every algorithm of a process, under one name.
             warnings.filterwarnings("ignore", "(?s).*Overriding environment rllib-")
@@ -68,9 +69,9 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         )
 
     def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Do what the driver asks for; an exception ends the process, which tells the driver of what.
+        """Run a function for the driver; an exception ends the process, and the driver gets its traceback.
 
-        RLlib's runners tell a log only.
+        RLlib's runners only log it.
         """
         try:
             return func(self, *args, **kwargs)
@@ -79,7 +80,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
             exit_with_message(traceback.format_exc())
 
     def sample_get_state_and_metrics(self) -> tuple[ray.ObjectRef, dict[str, Any], dict[str, Any]]:
-        """A fragment as an object of Ray's, and beside it what RLlib wants to know."""
+        """A fragment as a Ray object, the runner's state and its metrics."""
         result = super().sample_get_state_and_metrics()
         self.handed_over.append(result[0])
         return result
@@ -109,10 +110,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         runners = self.config.num_env_runners or 1
         before, finished = self.num_env_steps_sampled_lifetime, 0
         if self.module is not None:
-            self.module.eval()  # once, not at every step as RLlib's methods do: it visits every part
+            self.module.eval()  # once, not at every step as RLlib's methods do: it visits all submodules
         with one_thread():
             for t in range(length):
-                # Of all runners together, roughly: what schedules of exploration go by.
+                # Of all runners together, roughly, for schedules of exploration.
                 decisions = before + t * self.num_envs * runners
                 actions, columns = (
                     self._choose_anything() if random_actions else self._choose(ongoing, explore, decisions)
@@ -166,7 +167,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def _choose(
         self, ongoing: Ongoing, explore: bool, decisions: int
     ) -> tuple[IntArray, dict[str, NDArray[Any]]]:
-        """What the module would do, and what else a learner wants to know of that."""
+        """Actions (env,) of the module, and other columns for the learner, such as log probabilities."""
         recurrent = bool(ongoing.states)
         obs = torch.from_numpy(ongoing.obs).to(self._device)
         batch: dict[str, Any] = {Columns.OBS: obs.unsqueeze(1) if recurrent else obs}
@@ -192,7 +193,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         return actions, {Columns.ACTION_LOGP: logp}
 
     def _draw(self, logits: NDArray[np.float32], ongoing: Ongoing) -> tuple[IntArray, NDArray[np.float32]]:
-        """(env,) actions and their log probabilities; a draw of the no-op may hold (`persistence`)."""
+        """Sample actions (env,) and their log probabilities; a draw of the no-op may hold (`persistence`)."""
         chances, persistence = self.draws.random(len(logits)), getattr(self.module, "persistence", 0.0)
         if persistence == 0.0:
             return draw(logits, chances)
@@ -203,7 +204,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         return actions, logp
 
     def _choose_anything(self) -> tuple[IntArray, dict[str, NDArray[Any]]]:
-        """Any legal action."""
+        """Uniformly random legal actions (env,)."""
         mask = self.clusters.simulator.mask
         logits = np.where(mask > 0, np.float32(0.0), np.float32(-np.inf))
         return draw(logits, self.draws.random(len(mask)))[0], {}
@@ -220,7 +221,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def _finish(
         self, ongoing: Ongoing, env: int, metrics: dict[str, float], limited: dict[str, float]
     ) -> None:
-        """Report an episode that has ended, and begin to count the next."""
+        """Report an episode that has ended, and reset the counters for the next."""
         now = time.perf_counter()
         self._log_episode_metrics(
             int(ongoing.steps[env]), float(ongoing.returns[env]), now - float(ongoing.began[env])

@@ -1,4 +1,4 @@
-"""Where RLlib's algorithms get their experience: our environments, and what is reported of their episodes."""
+"""Training environments for RLlib's algorithms, and the metrics reported of their episodes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rlsched.scenario.terms import TERMS
 
 ENV_NAME = "rlsched-vector"
 COSTS = "costs"
-"""Of transitions: (cost,) each, those with a limit."""
+"""Column of a transition's costs with a limit, (cost,)."""
 
 SHARED = "shared"
-"""Of transitions: the same number where replicas play the same episode."""
+"""Column of a number that is the same for all replicas of an episode."""
 
 LIMITED = "limited"
-"""What episodes that ended in an iteration came to: cost -> every one of them."""
+"""Metric of episodes that ended in an iteration: cost -> amount of each."""
 
 PROJECTED = "projected"
-"""What episodes that go on will come to at their pace: cost -> mean over environments."""
+"""Metric of unfinished episodes, projected to their end: cost -> mean over environments."""
 
 REPORTED = ("bounded_slowdown", "wait", "utilization", "schedule_span")
 
@@ -39,8 +39,8 @@ class EpisodeStream:
     Args:
         feed: of training episodes.
         rng: draws them.
-        share: of its jobs that the first episode has, so that groups are not all in the same phase.
-        candidates: episodes that each is chosen from (`EpisodeFeed.contended`).
+        share: of the first episode's jobs that are played, so that groups are not all in the same phase.
+        candidates: number of episodes that each is drawn from (`EpisodeFeed.contended`).
     """
 
     def __init__(self, feed: EpisodeFeed, rng: np.random.Generator, share: float, candidates: int) -> None:
@@ -49,7 +49,7 @@ class EpisodeStream:
         self.count = 0
 
     def episode(self, number: int) -> Episode:
-        """The one with that number, from 0; none that was forgotten."""
+        """Episode number `number`, from 0; it must not have been forgotten."""
         while self.count <= number:
             episode = self.feed.contended(self.rng, self.candidates)
             if self.count == 0 and self.share < 1.0:
@@ -59,14 +59,14 @@ class EpisodeStream:
         return self.drawn[number]
 
     def forget(self, before: int) -> None:
-        """No replica plays those before that number any more."""
+        """Drop episodes before that number: no replica plays them any more."""
         self.drawn = {number: episode for number, episode in self.drawn.items() if number >= before}
 
 
 class TrainingVectorEnv(SchedulingVectorEnv):
-    """Environments as learners like them: their own streams of episodes, and rewards of a sensible size.
+    """Environments for learners, with their own streams of episodes and scaled rewards.
 
-    Environments stand in groups of `replicas`, which play the same episodes
+    Environments form groups of `replicas`, which play the same episodes
     (see `rlsched.learn.rllib.baseline`).
 
     No other runner, seed or part of a resumed run has these streams.
@@ -74,7 +74,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     RLlib seeds neighbouring runners with neighbouring numbers, and Gymnasium neighbouring environments; both
     at once would have most episodes drawn twice.
 
-    The flat observation holds the privileged blocks, too, which policies do not look at and critics may.
+    The flat observation also holds the privileged blocks, which only critics read.
     """
 
     def __init__(self, context: Any) -> None:
@@ -145,13 +145,13 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         return (self.group << 32) + self.number
 
     def synchronise(self) -> IntArray:
-        """All replicas of a group go on from the state of one of them, chosen at random.
+        """Copy the state of one random replica of each group to all others of the group.
 
-        Each state is one that the policy came to, so what is sampled stays on-policy; and what replicas do
-        from here on differs by their actions alone [Schulman et al. 2015, "vine"].
+        The policy reached each of these states, so sampling stays on-policy. From here on replicas differ by
+        their actions alone [Schulman et al. 2015, "vine"].
 
         Returns:
-            (env,) whose state each has taken over.
+            (env,) environment whose state each has taken over.
         """
         chosen = self.choice.integers(self.replicas, size=int(self.group[-1]) + 1)
         source = (self.group * self.replicas + chosen[self.group]).astype(np.int64)
@@ -164,10 +164,10 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     def step(
         self, actions: IntArray
     ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """One transition of every environment, with rewards that are easy to learn from.
+        """Advance every environment by one transition, with scaled rewards.
 
-        Where there are `cost_scales`, `info["costs"]` holds the costs of these, likewise: (env, cost); and
-        where episodes have ended, `info["limited"]` what is compared with limits: (env,) cost -> amount.
+        With `cost_scales`, `info["costs"]` holds the scaled costs (env, cost). Where episodes have ended,
+        `info["limited"]` holds the amounts that are compared with limits: (env,) cost -> amount.
         """
         obs, reward, terminated, truncated, info = super().step(actions)
         if self.terms:
@@ -183,7 +183,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         return obs, reward * self.reward_scale, terminated, truncated, info
 
     def _limited(self, env: int) -> dict[str, float]:
-        """Cost with a limit -> the usual limit, and by how much the episode cost more than its own."""
+        """Cost with a limit -> the usual limit plus the episode's violation of its own limit."""
         played = self.simulator.played(env, self.episodes[env].jobs)
         return {
             name: usual
@@ -195,9 +195,10 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     def projected(self) -> dict[str, float]:
         """Cost with a limit -> projected mean cost of unfinished episodes at their present pace.
 
-        It is the usual limit times what they have cost by now, over what they might have by now: their limits
-        times the share of their jobs that is submitted. Both are sums: a beginning alone tells little. What
-        they have cost is discounted within transitions, which makes it less, if anything.
+        The projection is the usual limit times the cost so far over the cost allowed so far. The latter is an
+        episode's limit times the share of its jobs that is submitted. Both are sums over environments, since
+        the start of one episode tells little. The cost so far is discounted within transitions, so it is too
+        low, if anything.
         """
         episodes, limited = self.simulator.state.episodes, self.scenario.objective.limited
         submitted = episodes["next_arrival"] / episodes["num_jobs"]
@@ -213,7 +214,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
 
 
 class DomainMetrics(RLlibCallback):
-    """Reports what an operator cares about beside the return."""
+    """Reports scheduling metrics of episodes in addition to the return."""
 
     def on_episode_end(self, *, episode: Any, metrics_logger: Any, **kwargs: Any) -> None:
         """Log the metrics that the environment put into the last step's info."""
@@ -221,19 +222,19 @@ class DomainMetrics(RLlibCallback):
 
 
 def log_domain_metrics(metrics_logger: Any, values: Mapping[str, float]) -> None:
-    """Log those of an episode's metrics that are reported."""
+    """Log the metrics of an episode that are in `REPORTED`."""
     for name in REPORTED:
         if name in values:
             metrics_logger.log_value(name, values[name], reduce="mean", window=100)
 
 
 def log_projected(metrics_logger: Any, values: Mapping[str, float]) -> None:
-    """Log what episodes that go on will come to."""
+    """Log the projected costs of unfinished episodes."""
     for name, value in values.items():
         metrics_logger.log_value((PROJECTED, name), value, reduce="mean", window=1)
 
 
 def log_limited(metrics_logger: Any, values: Mapping[str, float]) -> None:
-    """Log what of an episode is compared with limits, every one by itself."""
+    """Log the costs of an episode that are compared with limits; episodes are not averaged."""
     for name, value in values.items():
         metrics_logger.log_value((LIMITED, name), value, reduce="item_series")

@@ -1,7 +1,7 @@
-"""How large rewards are: networks and limits of gradients want returns of about 1, whatever is counted.
+"""Reward and cost scales: networks and gradient clipping need returns of about 1 under any objective.
 
-The error of a critic whose returns are -50 drowns the policy's gradient where both are clipped together, and
-the critic itself needs ages to get that far from 0: on deeprm it explained 5 % of the returns' variance.
+The error of a critic whose returns are -50 outweighs the policy's gradient where both are clipped together.
+The critic itself needs very long to get that far from 0: on deeprm it explained 5 % of the returns' variance.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from rlsched.sim.simulator import VectorSimulator
 
 EPISODES = 16
 REFERENCES = 64
-"""Episodes that limits are worked out on which are relative to a heuristic."""
-LEAST_SPREAD = 1e-4  # of what is coming
+"""Episodes from which limits relative to a heuristic are computed."""
+LEAST_SPREAD = 1e-4  # of the `coming` block
 STREAM = 0x7363616C65  # of the episodes that are played for it
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """A cost that is to be kept below a limit.
+    """A cost with a limit, for the learner and its multiplier.
 
     Attributes:
         name: of the cost.
-        limit: mean of an episode, or of each of its jobs (`Objective.limits_per`), in the cost's own unit;
-            of some training episodes where it is relative to a heuristic.
-        unit: of the costs that a controller sees: the limit where it is relative to a heuristic; else what
-            first come, first served costs, or the limit where that is more; 1 where both are 0.
-        scale: that the costs of transitions are to be multiplied by in training.
-        mean: what a decision goes on to cost, so scaled.
-        weight: of costs, so scaled, against rewards where the multiplier is 1. Where a baseline scales
-            rewards, an episode that costs `unit` weighs as much as the baseline's slowdown does on average.
+        limit: largest mean per episode or per job (`Objective.limits_per`), in the cost's own unit. A limit
+            relative to a heuristic is a mean over some training episodes.
+        unit: divisor of costs and limits for the controller: the limit, where it is relative to a heuristic;
+            else the cost of first come, first served, or the limit if that is larger; 1 where both are 0.
+        scale: factor of the costs of transitions in training.
+        mean: mean scaled return of costs from a decision on, before training.
+        weight: of scaled costs against rewards where the multiplier is 1. Where a baseline scales rewards, an
+            episode that costs `unit` weighs as much as the baseline's slowdown does on average.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Returns:
-    """What returns are like before anything is learned.
+    """Statistics of returns before training.
 
     Attributes:
-        scale: that rewards are to be multiplied by in training.
-        mean: return of a decision, so scaled; what a critic had better expect at first.
+        scale: factor of rewards in training.
+        mean: mean scaled return from a decision on, the critic's initial estimate.
         coming: mean and spread of each entry of the `coming` block; empty where it is not observed.
         constraints: costs that have a limit.
     """
@@ -71,10 +71,10 @@ UNKNOWN = Returns()
 
 
 def training_costs(terms: FloatArray, costs: Sequence[int]) -> FloatArray:
-    """(env, cost) costs of transitions as they are trained on.
+    """Costs (env, cost) of transitions, as used in training.
 
     The makespan is the work over the units, which no policy changes, plus idle time. So its cost is the idle
-    share of units: the same total but for a constant, reported as it arises and not only at the end.
+    share of units: the same total but for a constant, given when it arises and not only at the end.
 
     Args:
         terms: (env, term) of the transitions.
@@ -88,15 +88,15 @@ def training_costs(terms: FloatArray, costs: Sequence[int]) -> FloatArray:
 
 
 def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
-    """Look at the discounted returns of some training episodes, played first come, first served.
+    """Measure the discounted returns of some training episodes, played first come, first served.
 
-    The scale is one over their root mean square, and of costs likewise. Nothing is known of returns where
-    nothing is rewarded. Where the objective has a baseline, first come, first served may be many times worse
-    than what is learned: the scale makes the baseline's mean return -1, as the environment has done with an
-    exponent of 1.
+    The scale is one over their root mean square, also for costs. Returns are `UNKNOWN` but for constraints
+    where nothing is rewarded. Where the objective has a baseline, first come, first served may be many times
+    worse than a trained policy. Then the scale makes the baseline's mean return -1, as the environment has
+    done with an exponent of 1.
 
     Args:
-        feed: of training episodes, and what is simulated.
+        feed: of training episodes, and the scenario.
         seed: of the training; the same arguments give the same result.
     """
     objective = feed.scenario.objective
@@ -123,18 +123,18 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Some training episodes, played first come, first served.
+    """Sample of training episodes, played first come, first served.
 
     Attributes:
         rewards: (step, episode) of each transition.
-        costs: those with a limit -> likewise.
-        discounts: (step, episode) of what follows it.
-        playing: (step, episode) whether there was one.
+        costs: cost with a limit -> (step, episode) cost of each transition.
+        discounts: (step, episode) discount of the next state.
+        playing: (step, episode) whether there was a transition.
         coming: as in `Returns`.
-        jobs: mean number of an episode.
+        jobs: mean number of jobs of an episode.
         baseline: mean return under the objective's baseline, negated; 1 without one.
-        usual: those with a limit -> mean over episodes of what is compared with it.
-        allowed: likewise -> mean over episodes of the limit, as an amount.
+        usual: cost with a limit -> mean over episodes of the amount that is compared with it.
+        allowed: cost with a limit -> mean over episodes of the limit, as an amount.
     """
 
     rewards: FloatArray
@@ -149,7 +149,7 @@ class Sample:
 
     @classmethod
     def of(cls, feed: EpisodeFeed, rng: np.random.Generator) -> Sample:
-        """Play them."""
+        """Play the episodes."""
         objective = feed.scenario.objective
         episodes = [feed.training(rng) for _ in range(EPISODES)]
         sim = VectorSimulator(feed.scenario, feed.units, EPISODES, feed.max_jobs)
@@ -173,7 +173,7 @@ class Sample:
             discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
         runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
         usual = {name: float(limited_costs(feed.scenario, feed.units, name, runs).mean()) for name in terms}
-        # The power of a baseline's slowdown that the scale leaves of it.
+        # The environment's reward scale leaves this power of the baseline's slowdown.
         remaining_exponent = 1.0 - objective.baseline_exponent if objective.baseline else 0.0
         more = (
             [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms or remaining_exponent else []
@@ -208,12 +208,12 @@ class Sample:
         )
 
     def size_of(self, earned: FloatArray) -> tuple[float, float] | None:
-        """One over the root mean square of discounted sums from each decision on, and their mean, so scaled.
+        """Scale and scaled mean of the discounted returns from each decision on.
 
-        None where nothing is earned.
+        The scale is one over their root mean square. The result is None where all are 0.
 
         Args:
-            earned: (step, episode) of each transition.
+            earned: (step, episode) rewards or costs of each transition.
         """
         total, squares, following = 0.0, 0.0, np.zeros(earned.shape[1:])
         for reward, discount, counts in zip(

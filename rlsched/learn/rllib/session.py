@@ -1,4 +1,4 @@
-"""The Ray that an algorithm runs on: one of its own on this machine, or a cluster that is there."""
+"""Ray session of an algorithm: a new one on this machine, or an existing cluster."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
     from rlsched.learn.config.training import ResolvedConfig
 
 ANSWER_S = 5.0
-"""In which a machine has to take a connection: Ray itself would try for minutes."""
+"""Seconds for a cluster to accept a connection: Ray itself would try for minutes."""
 
 SHORT = Path("/tmp/ray")
 LONGEST = 107 - len("/session_2026-01-01_00-00-00_000000_0000000/sockets/plasma_store")
-"""Of the folder that Ray puts its sockets into: a path of a socket has 107 bytes at most."""
+"""Longest path of Ray's folder, in bytes: a socket's path has at most 107."""
 
 STARTS = 3
-"""Times that Ray is started where the machine is too busy for the time that it has."""
+"""Largest number of attempts to start Ray on a busy machine."""
 
 
 def session_for(config: ResolvedConfig, address: str | None) -> AbstractContextManager[None]:
-    """What must run while the algorithm does: Ray, where it is RLlib's."""
+    """Ray session for algorithms of RLlib; an empty context for others."""
     return ray_session(address) if config.algorithm.uses_ray else nullcontext()
 
 
 @contextmanager
 def ray_session(address: str | None, **settings: Any) -> Iterator[None]:
-    """Ray on this machine or a cluster, quiet, and ended with the run if it was started for it.
+    """Start or join Ray quietly, and shut it down afterwards if it was started here.
 
     Args:
         address: of a cluster; None: this machine.
-        settings: others of `ray.init`, where it is started here.
+        settings: other arguments of `ray.init`, for a start on this machine.
     """
     started = not ray.is_initialized()
     try:
@@ -65,10 +65,10 @@ def open_session(address: str | None, **settings: Any) -> None:
     except OSError:
         raise BadInputError("HOME", "is no folder that can be written to", "set it to one of yours") from None
     if address is None:
-        # Ray puts its workers last (15), behind a learner that may keep all cores busy: runners then play
-        # at half the speed, and beside other work not at all, until they are taken for hung.
+        # Ray gives workers niceness 15, below a learner that may keep all cores busy. Runners then play at
+        # half the speed, and beside other work so slowly that they are taken for hung.
         os.environ.setdefault("RAY_worker_niceness", "0")
-        # Ray remembers 100,000 tasks for its dashboard, which is not there: with APPO 60 MB in an hour.
+        # Ray stores 100,000 tasks for its dashboard, which is not there: with APPO 60 MB in an hour.
         os.environ.setdefault("RAY_task_events_report_interval_ms", "0")
     else:
         check_address(address)
@@ -84,10 +84,10 @@ def open_session(address: str | None, **settings: Any) -> None:
 
 
 def check_address(address: str) -> None:
-    """Refuse an address at which nobody takes connections; `auto` and names are left to Ray.
+    """Refuse an address that accepts no connection; `auto` and names are left to Ray.
 
     Raises:
-        BadInputError: nobody does.
+        BadInputError: no process accepts connections there.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdecimal():
@@ -102,10 +102,10 @@ def check_address(address: str) -> None:
 
 
 def short_folder() -> dict[str, str]:
-    """Settings of `ray.init` that put its files where paths of sockets are short enough.
+    """Arguments of `ray.init` that put its files where paths of sockets are short enough.
 
     Raises:
-        BadInputError: that is nowhere.
+        BadInputError: there is no such folder.
     """
     usual = default_temp_dir()
     if len(os.fsencode(usual)) <= LONGEST:
@@ -119,12 +119,12 @@ def short_folder() -> dict[str, str]:
 def start_ray(address: str = "local", **settings: Any) -> str:
     """Start Ray on this machine, or join a cluster.
 
-    Ray gives its processes 15 and 30 s to come up, whatever the machine does beside, and no setting for it
-    (https://github.com/ray-project/ray/issues/65983). What was not in time is ended, and started again.
+    Ray gives its processes 15 and 30 s to start, however busy the machine is, and has no setting for it
+    (https://github.com/ray-project/ray/issues/65983). A start that was too slow is ended and repeated.
 
     Args:
         address: of a cluster, or `local`.
-        settings: others of `ray.init`.
+        settings: other arguments of `ray.init`.
 
     Returns:
         The address of the cluster.

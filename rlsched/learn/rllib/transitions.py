@@ -1,4 +1,4 @@
-"""Decisions of whole episodes as arrays, one after the other, and what time they took."""
+"""Transitions of whole episodes as arrays, and their durations in ticks."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from rlsched.learn.rllib.sampling import COSTS, SHARED
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Pieces of episodes, one after the other.
+    """Transitions of pieces of episodes, one piece after the other.
 
     Attributes:
-        obs: (row, size) in which something was done.
+        obs: (row, size) observations before the actions.
         actions: (row,)
         rewards: (row,)
-        logp: (row,) log probabilities of the actions when they were chosen.
-        costs: (row, cost) those with a limit.
-        ends: (piece,) row of the last transition of each.
-        after: (piece, size) observations after that.
-        terminated: (piece,) nothing follows.
-        lengths: (sequence,) rows that follow each other and are learned from together; none where nothing
-            is remembered.
-        states: name -> (sequence, unit) what was remembered before the first of them.
+        logp: (row,) log probabilities of the actions when they were sampled.
+        costs: (row, cost) costs with a limit.
+        ends: (piece,) row of the last transition of each piece.
+        after: (piece, size) observations after that transition.
+        terminated: (piece,) whether the episode ended in a terminal state.
+        lengths: (sequence,) rows of each training sequence; empty without memory.
+        states: name -> (sequence, unit) recurrent states before the first row of each.
         shared: (row,) the same number where replicas play the same episode; empty without replicas.
     """
 
@@ -48,12 +47,12 @@ class Transitions:
 
     @classmethod
     def of(cls, episodes: Sequence[SingleAgentEpisode], memory: Memory, together: int = 0) -> Transitions:
-        """Those of finalised episodes, and of what comes before a cut in them nothing.
+        """Collect the transitions of finalised episodes, without their lookback buffers.
 
         Args:
             episodes: from a runner.
             memory: for the observations.
-            together: rows of a sequence, where something is remembered; the last of a piece has fewer.
+            together: rows of a training sequence, for recurrent modules; the last of a piece may have fewer.
         """
         observed = [episode.get_observations() for episode in episodes]
         lengths = [len(episode) for episode in episodes]
@@ -79,11 +78,11 @@ class Transitions:
         )
 
     def following(self, of_rows: NDArray[Any], of_ends: NDArray[Any]) -> NDArray[Any]:
-        """(row,) what belongs to the observation after each transition.
+        """Values (row,) of the observation after each transition.
 
         Args:
-            of_rows: (row,) what belongs to `obs`.
-            of_ends: (piece,) what belongs to `after`.
+            of_rows: (row,) values of `obs`.
+            of_ends: (piece,) values of `after`.
         """
         shifted = np.roll(of_rows, -1)
         shifted[self.ends] = of_ends
@@ -91,7 +90,7 @@ class Transitions:
 
 
 def remembered(episode: SingleAgentEpisode, before: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
-    """Name -> (decision, unit) what was remembered before decisions of a piece of an episode."""
+    """Name -> (decision, unit) recurrent states before decisions of a piece of an episode."""
     if Columns.STATE_OUT not in episode.extra_model_outputs:
         return {}
     states = episode.extra_model_outputs[Columns.STATE_OUT]  # looks back to before the first, also once cut
@@ -99,7 +98,7 @@ def remembered(episode: SingleAgentEpisode, before: NDArray[np.int64]) -> dict[s
 
 
 def shared_of(episode: SingleAgentEpisode) -> NDArray[np.int64]:
-    """(row,) the number that replicas of an episode share; empty without replicas."""
+    """Numbers (row,) that replicas of an episode share; empty without replicas."""
     if SHARED not in episode.extra_model_outputs:
         return np.zeros(0, np.int64)
     numbers: NDArray[np.int64] = episode.get_extra_model_outputs(SHARED)
@@ -107,7 +106,7 @@ def shared_of(episode: SingleAgentEpisode) -> NDArray[np.int64]:
 
 
 def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
-    """(row, cost) of a piece of an episode; none where nothing has a limit."""
+    """Costs (row, cost) of a piece of an episode; no columns where nothing has a limit."""
     if COSTS not in episode.extra_model_outputs:
         return np.zeros((len(episode), 0), np.float32)
     costs: NDArray[np.float32] = episode.get_extra_model_outputs(COSTS)
@@ -116,24 +115,24 @@ def costs_of(episode: SingleAgentEpisode) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class Timing:
-    """What time transitions take.
+    """Durations of transitions.
 
     Attributes:
-        last: (row,) its piece of an episode ends with it.
-        ticks: (row,)
+        last: (row,) whether the transition is the last of its piece.
+        ticks: (row,) duration.
     """
 
     last: NDArray[np.bool_]
     ticks: NDArray[np.float64]
 
     def share(self, per_tick: float) -> NDArray[np.float32]:
-        """(row,) what is left after each, of which so much is left after a tick."""
+        """Factor (row,) of each transition, from the factor of one tick."""
         shares: NDArray[np.float32] = (per_tick**self.ticks).astype(np.float32)
         return shares
 
     @classmethod
     def of(cls, played: Transitions) -> Timing:
-        """That of transitions."""
+        """Timing of transitions, from the clock in their observations."""
         clock = played.obs[:, -1].astype(np.float64)
         ticks = played.following(clock, played.after[:, -1]) - clock
         last = np.zeros(len(clock), np.bool_)
