@@ -7,7 +7,7 @@ LONGEST_PART = 600
 
 
 class BadInputError(ValueError):
-    """What a user gave cannot be used; exit code 2.
+    """Input of a user that cannot be used; exit code 2.
 
     The message is one line: what (file, key or option), where (row, field), the value, and the remedy.
 
@@ -30,7 +30,7 @@ class BadInputError(ValueError):
 def visible(text: str) -> str:
     """A text whose control characters are escaped, but for ends of lines and tabs.
 
-    What a file holds could otherwise move the cursor, set colours or rename the window of a terminal.
+    The content of a file could otherwise move the cursor, set colours or rename the window of a terminal.
     """
     if text.isprintable():
         return text

@@ -52,7 +52,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         if error.filename != str(unfinished):
             raise
-        # Nobody knows the other name.
+        # The caller does not know the other name.
         raise type(error)(error.errno, error.strerror, str(path)) from None
     finally:
         unfinished.unlink(missing_ok=True)
@@ -63,7 +63,7 @@ LONGEST_NAME = 200
 
 
 def unfinished_name(path: Path) -> Path:
-    """What a file is called until it is whole: beside it, and this process's own."""
+    """Path of a file until it is whole: hidden, in its folder, and of this process alone."""
     return hidden(path, f"{os.getpid()}.part")
 
 
@@ -74,7 +74,7 @@ def hidden(path: Path, ending: str) -> Path:
 
 
 RETRY_S = 0.2
-"""Between looks whether somebody has left a folder."""
+"""Seconds between checks whether another process has left a folder."""
 
 
 class Alone:
@@ -83,10 +83,10 @@ class Alone:
     Args:
         path: of the folder or file, which is there. Processes on other machines are kept from a file alone:
             NFS does not lock folders.
-        patience_s: that others may take to leave.
+        patience_s: seconds that others may take to leave.
 
     Raises:
-        BlockingIOError: somebody else is in it.
+        BlockingIOError: another process is in it.
         OSError: there is no such folder or file.
     """
 
@@ -118,7 +118,7 @@ def checksum(path: Path) -> str:
 
 
 def temporary_home() -> Path:
-    """Where temporary files of this user may take the place of a home; the folder may have to be made."""
+    """Folder of temporary files that replaces the home folder of this user; it may have to be made."""
     return Path(tempfile.gettempdir()) / f"rlsched-{os.getuid()}"
 
 

@@ -1,4 +1,4 @@
-"""What is made from what: checksums and versions, kept beside it for whoever goes on with it."""
+"""Checksums and versions of the inputs of a result, saved in its folder and compared when it is resumed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ INPUTS = "inputs.json"
 
 
 def save_inputs(folder: Path, inputs: Mapping[str, str]) -> None:
-    """Keep what something is begun with.
+    """Save the inputs of a result.
 
     Args:
-        folder: of what is made.
-        inputs: what it depends on -> its checksum or version.
+        folder: of the result.
+        inputs: name of an input -> its checksum or version.
 
     Raises:
         OSError: it cannot be written.
@@ -30,7 +30,7 @@ def check_inputs(folder: Path, inputs: Mapping[str, str], remedy: str) -> None:
     """Refuse to resume with other inputs than at the start.
 
     Args:
-        folder: of what is made.
+        folder: of the result.
         inputs: as they are now.
         remedy: the alternative to restoring the former inputs.
 
@@ -53,5 +53,5 @@ def check_inputs(folder: Path, inputs: Mapping[str, str], remedy: str) -> None:
 
 
 def shortened(value: str | None) -> str:
-    """A checksum or a version, as far as anybody wants to read it."""
+    """The first 12 characters of a checksum or a version, for messages."""
     return "none" if value is None else value[:12]

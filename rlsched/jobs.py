@@ -140,7 +140,7 @@ class JobTable:
         return np.asarray(units, np.int64) if self.units is None else self.units
 
     def in_submit_order(self) -> JobTable:
-        """The same jobs by submit time, ties by id: the order in which a cluster sees them."""
+        """Copy sorted by submit time, ties by id: the order in which a cluster sees the jobs."""
         if (np.diff(self.submit) > 0).all():
             return self
         return self.take(np.lexsort((self.id, self.submit)))
@@ -162,7 +162,7 @@ class JobTable:
         return rows
 
     def released(self, start: IntArray) -> JobTable:
-        """The same jobs, with submit times that follow from the ends of their predecessors.
+        """Copy with submit times that follow from the ends of the jobs' predecessors.
 
         Args:
             start: (jobs,) ticks, -1 not started. A job whose predecessor never ended is submitted after all

@@ -250,7 +250,7 @@ def _siblings(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
 
 
 def _models_at(model: type[BaseModel], path: tuple[int | str, ...]) -> list[type[BaseModel]]:
-    """The settings models that may stand at a path."""
+    """Settings models that may occur at a path."""
     choices: list[type[BaseModel]] = [model]
     for part in path:
         if isinstance(part, int):

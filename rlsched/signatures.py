@@ -30,7 +30,7 @@ def is_signed(content: bytes, signature: str) -> bool:
 
 
 def key_files() -> list[Path]:
-    """Where the user's key may be: in the home folder, or where that cannot be written, a temporary one."""
+    """Possible paths of the user's key: in the home folder, or if that is not writable, a temporary one."""
     folders = [temporary_home() / ".config"]
     with suppress(RuntimeError):  # the user has no home
         folders.insert(0, Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"))
@@ -47,7 +47,7 @@ def _keys() -> Iterator[bytes]:
         with suppress(OSError):
             folder, shared = file.parent.resolve(), temporary_home().resolve()
             if shared in folder.parents and not is_private(shared):
-                continue  # anybody may have made it
+                continue  # another user may have made it
             if is_private(folder) and is_private(file, shared=0o077):
                 key = file.read_bytes()
                 if len(key) == KEY_BYTES:

@@ -1,4 +1,4 @@
-"""Which versions of what made something, for the record."""
+"""Versions of packages and Python, for records."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from importlib.metadata import version
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Of these packages and of Python."""
+    """Versions of these packages and of Python."""
     return {name: version(name) for name in packages} | {"python": platform.python_version()}

@@ -1,4 +1,4 @@
-"""YAML as settings are written in it, within limits: a short text cannot stand for a large value."""
+"""YAML as settings are written in it, within limits: a short text cannot expand to a large value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import yaml
 from yaml.constructor import ConstructorError
 
 MOST_NODES = 50_000
-"""Values in a document, those that aliases stand for each time."""
+"""Values in a document; the values of an alias count each time."""
 
 MOST_DEPTH = 50
 """Mappings and lists inside each other."""
@@ -32,7 +32,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def reason(error: yaml.YAMLError) -> str:
-    """What is wrong with a document, and in which line."""
+    """The problem of a document, and its line."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
         return str(error)
     mark = error.problem_mark
@@ -40,7 +40,7 @@ def reason(error: yaml.YAMLError) -> str:
 
 
 class LimitedLoader(yaml.SafeLoader):
-    """Safe, and refuses what takes much time or memory to construct, and keys that stand twice."""
+    """Safe loader that also refuses repeated keys, and texts that take much time or memory to construct."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ class LimitedLoader(yaml.SafeLoader):
         return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Compose a mapping in which each key stands once: PyYAML would keep the last value of another."""
+        """Compose a mapping without repeated keys: PyYAML would keep the last value of each."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         keys = set()
         for key, _ in node.value:
@@ -104,10 +104,10 @@ class LimitedLoader(yaml.SafeLoader):
 
 
 class _Settings(LimitedLoader):
-    """For numbers that people write: what YAML 1.1 makes of 010 (8) and 1:10 (70) nobody means."""
+    """Loader that refuses numbers which YAML 1.1 reads in an unexpected base: 010 (8) and 1:10 (70)."""
 
     def construct_number(self, node: yaml.ScalarNode) -> Any:
-        """Construct a number that is one to everybody."""
+        """Construct a number that everyone reads alike."""
         value = super().construct_number(node)
         digits = node.value.lstrip("+-")
         if ":" in digits or (isinstance(value, int) and digits[:1] == "0" and digits[1:2].isdigit()):

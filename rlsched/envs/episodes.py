@@ -45,7 +45,7 @@ class EpisodeFeed:
     baseline, at any load. Without a baseline the scale is 1.
 
     Args:
-        scenario: what is simulated.
+        scenario: to be simulated.
         source: of its episodes; by default it is opened from the scenario.
 
     Attributes:

@@ -287,7 +287,7 @@ def _draw_pools(
 
 
 def _arranged(slots: int, high: int, wide: int) -> tuple[int, int]:
-    """Rows and columns of the largest boxes for so many slots; some slots may not fit."""
+    """Rows and columns of the largest boxes for `slots` slots; some slots may not fit."""
     best, shape = 0.0, (1, 1)
     for columns in range(1, wide // (SMALLEST_BOX + BOX_GAP) + 1):
         rows = min(ceil(slots / columns), (high + BOX_GAP) // (SMALLEST_BOX + BOX_GAP))

@@ -182,7 +182,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
     def step(
         self, actions: IntArray
     ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """One transition of every environment; those whose episode has ended start another one instead."""
+        """One transition of every environment; where an episode has ended, the next one starts instead."""
         self._require_reset("step")
         sim = self.simulator
         idle = self.layout.num_actions - 1

@@ -116,7 +116,7 @@ def bootstrap_iqm(values: FloatArray, seed: int = 0) -> Interval:
 
 
 def _ordered(column: FloatArray) -> FloatArray:
-    """(seeds, episodes) of a sample in an order of its own, missing values NaN, without what is all missing.
+    """(seeds, episodes) of a sample, sorted; missing values are NaN, empty rows and columns are left out.
 
     Drawing goes by place, so that the order must not depend on how seeds and episodes are numbered.
     """
@@ -153,7 +153,7 @@ def _resampled_means(table: FloatArray, seed: int) -> FloatArray:
 
 
 def _draws(seeds: int, episodes: int, seed: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """How often each seed (block, seeds) and each episode (block, episodes) is drawn, block by block.
+    """Numbers of draws of each seed (block, seeds) and each episode (block, episodes), block by block.
 
     Episodes are drawn alike however many seeds there are: one seed is a sample of episodes as any other.
     """
@@ -166,6 +166,6 @@ def _draws(seeds: int, episodes: int, seed: int) -> Iterator[tuple[IntArray, Int
 
 
 def _times(rng: np.random.Generator, count: int, size: int) -> IntArray:
-    """(count, size) how often each of so many is drawn, where as many are drawn with replacement."""
+    """(count, size) numbers of draws of each of `size` items, of which `size` are drawn with replacement."""
     drawn = rng.integers(size, size=(count, size)) + size * np.arange(count)[:, None]
     return np.bincount(drawn.ravel(), minlength=count * size).reshape(count, size)

@@ -49,7 +49,7 @@ def compare(
     """Run every policy on every episode and compare.
 
     Args:
-        scenario: what is simulated.
+        scenario: to be simulated.
         units: (resource,) units of the cluster.
         episodes: the same for all.
         policies: to compare.

@@ -1,4 +1,4 @@
-"""What episodes cost, and what they may cost: amounts, or multiples of a heuristic's cost."""
+"""Costs of episodes and their limits: amounts, or multiples of a heuristic's cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def play_heuristic(
 
 
 def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Played) -> float:
-    """What an episode cost in all, not discounted, in the unit of the term.
+    """Undiscounted total cost of an episode, in the unit of the term.
 
     Without a horizon it follows from the starts; a job that has not started has waited up to the last event
     that is known.
@@ -65,7 +65,7 @@ def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Pl
 
 
 def limited_costs(scenario: Scenario, units: Sequence[int], name: str, runs: Sequence[Played]) -> FloatArray:
-    """(episode,) what is compared with the limit of a cost, of an episode or each of its jobs.
+    """(episode,) costs to compare with a limit: per episode, or per submitted job (`limits_per`).
 
     Arguments as of `episode_cost`, but for several episodes.
     """
@@ -95,7 +95,7 @@ def allowed(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playabl
 
 
 def limit_unit(limit: float, cheapest: Callable[[], float]) -> float:
-    """What an excess over a limit is a share of: the limit, or, if that is 0, the cheapest heuristic's cost.
+    """Unit of an excess over a limit: the limit, or, if that is 0, the cheapest heuristic's cost, or 1.
 
     Args:
         limit: mean over episodes, as an amount.

@@ -1,4 +1,4 @@
-"""The gate: whether a learned policy may act, or has to stand back for the best heuristic of a comparison."""
+"""The gate: lets a learned policy act, or puts the best heuristic of a comparison in its place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST_EPISODES = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate found about one learned policy.
+    """Result of the gate for one learned policy.
 
     Attributes:
         policy: as in the comparison.
@@ -27,7 +27,7 @@ class Verdict:
         metric: that the comparison shows first.
         episodes: in which the policy was measured.
         mean: of the policy.
-        heuristic: the best one by the mean of the metric, which acts where the policy stands back.
+        heuristic: the best one by the mean of the metric; it acts where the policy does not pass.
         heuristic_mean: of that.
         difference: mean of policy minus heuristic, paired by episode; raw, so the metric says what is good.
         low: lower end of its 95 % interval.
@@ -54,7 +54,7 @@ class Verdict:
 
     @property
     def hoards(self) -> bool:
-        """Also where it could not be judged: a policy that passes is known not to."""
+        """Whether the policy hoards, or may hoard because the check could not judge it."""
         return self.hoarding is not None and self.hoarding.breached is not False
 
     @property
@@ -64,7 +64,7 @@ class Verdict:
 
 
 def check_episodes(offsets: Sequence[int | None], remedy: str) -> None:
-    """Refuse a gate on so few episodes that the interval of a difference means nothing.
+    """Refuse a gate with too few episodes for the interval of a difference.
 
     Args:
         offsets: trace row at which each episode starts, None where its jobs are drawn. Episodes that start at

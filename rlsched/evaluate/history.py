@@ -28,10 +28,12 @@ Look = Callable[[VectorSimulator], None]
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """How an episode went. Moments are the ticks, once their decisions are made, and the end of the last.
+    """Record of an episode, tick by tick.
+
+    Moments are the ticks, once their decisions are made, and the end of the last tick.
 
     Attributes:
-        name: of the policy, as it shall be read.
+        name: of the policy, as it is shown.
         tick_s: seconds per tick.
         units: (resource,) units of the cluster.
         resources: (resource,) their names.
@@ -43,7 +45,7 @@ class History:
         accounts: (moment, account) energies so far, in the order of `energy.ACCOUNTS`.
         battery_kwh: (moment,) level of the battery.
         value: (moment,) of the jobs finished so far.
-        played: what the episode came to, as far as it was played.
+        played: outcome of the episode, as far as it was played.
     """
 
     name: str
@@ -95,13 +97,13 @@ def record(
 ) -> History:
     """Play an episode and write down every tick.
 
-    A policy that draws its actions is asked anew here, so what it makes of the episode is another draw.
+    A policy that draws its actions draws them anew here, so its episode is another sample.
 
     Args:
-        policy: a queue order in a scenario with a horizon, or a policy that was learned in one.
+        policy: a heuristic in a scenario with a horizon, or a policy that was trained in one.
         episode: to play.
         units: (resource,) units of the cluster.
-        ticks: play so many at most; None: to the end.
+        ticks: most ticks to play; None: to the end.
         look: called at every tick, after its decisions.
 
     Raises:
@@ -119,7 +121,7 @@ def record(
     idle = sim.layout.num_actions - 1
     while not (sim.terminated[0] or sim.truncated[0] or len(log.value) == ticks):
         legal = np.flatnonzero(sim.mask[0])
-        # Asked where it is elsewhere: who remembers what it sees would decide otherwise.
+        # Asked at the same decisions as elsewhere: a recurrent policy would decide otherwise.
         passed = decision.skip_forced or (decision.time_rule != "tick" and legal[0] == idle)
         action = int(legal[0]) if len(legal) == 1 and passed else choose()
         if action == idle:
@@ -146,13 +148,13 @@ def _rules_of(policy: Policy) -> Scenario | None:
 
 
 def _every_tick(scenario: Scenario) -> Scenario:
-    """The scenario that is asked at every tick. Its jobs run as before: what is forced, the caller takes."""
+    """The scenario with a decision at every tick. Jobs run as before: the caller takes forced actions."""
     decision = scenario.decision.model_copy(update={"time_rule": "tick", "skip_forced": False})
     return scenario.model_copy(update={"decision": decision})
 
 
 def _chooser(policy: Policy, episode: EvaluationEpisode, sim: VectorSimulator) -> Callable[[], int]:
-    """Who decides, in the only environment of a simulator."""
+    """Return the function that chooses actions in the only environment of a simulator."""
     if isinstance(policy, LearnedPolicies):
         actor, only = policy.first.actor(1), np.zeros(1, np.int64)
         return lambda: int(actor.act(only, sim.obs.copy(), sim.mask.copy())[0])

@@ -1,4 +1,4 @@
-"""The hoarding check: a good mean slowdown does not count when long jobs were pushed out of sight.
+"""The hoarding check: finds policies that lower the mean slowdown by delaying long jobs to the end.
 
 A policy that may wait for free can reach a low mean bounded slowdown by keeping long jobs until all others
 are done. On lublin_256 that gave 8.6 with a schedule of 3.2 times the arrivals.
@@ -27,9 +27,9 @@ WAIT_LIMIT = 1.75
 
 @dataclass(frozen=True)
 class Breach:
-    """What the check found about one learned policy; means over the episodes it shares with greedy sjf.
+    """Result of the check for one learned policy: means over the episodes it shares with greedy sjf.
 
-    Of a policy that was trained with several seeds they are means over these, too.
+    For a policy that was trained with several seeds, they are means over these, too.
 
     Attributes:
         policy: as in the episodes.
@@ -63,7 +63,7 @@ class Breach:
 
 
 def hoarding_applies(scenario: Scenario) -> bool:
-    """Whether hoarding is looked for: where the clock ends episodes, what is pushed beyond it is lost."""
+    """Whether to check for hoarding: where the clock ends episodes, jobs delayed beyond it are lost."""
     return scenario.episode.end != "max_ticks"
 
 

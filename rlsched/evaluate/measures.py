@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric means.
+    """Unit, direction and description of a metric.
 
     Attributes:
         unit: s, ratio, share, jobs, 1/h, kWh, kg or value.
         lower_is_better: the direction in which policies are ranked.
-        doc: what it says, in one line.
+        doc: description in one line.
     """
 
     unit: str
@@ -66,7 +66,7 @@ METRICS: dict[str, Metric] = {
 """Metric name to meaning; `cost.NAME` is known besides, see `measure`."""
 
 HEADLINE = ("bounded_slowdown", "wait", "utilization", "schedule_span")
-"""What a report shows first."""
+"""Metrics that a report shows first."""
 
 GREEN_HEADLINE = (
     "job_value_ratio",
@@ -76,11 +76,11 @@ GREEN_HEADLINE = (
     "energy_kwh",
     "carbon_kg",
 )
-"""What a report shows first of scenarios with a horizon, whose episodes end by the clock."""
+"""Metrics that a report shows first for scenarios with a horizon, whose episodes end by the clock."""
 
 
 def measure(name: str) -> Metric:
-    """What the metric of this name means; every `cost.NAME` is a cost, so lower is better.
+    """Look up a metric by name; every `cost.NAME` is a cost, so lower is better.
 
     Raises:
         KeyError: no such metric.

@@ -31,7 +31,7 @@ class HeuristicPolicy:
         name: a name in `PRIORITIES`.
         backfill: a name in `BACKFILL_RULES`.
         committed: follow the semantics of the rlscheduler simulator (protocol, none and rlscheduler only).
-        window: consider only so many of the oldest waiting jobs; None: all.
+        window: number of the oldest waiting jobs to consider; None: all.
         scenario: with a horizon its pools and plans are part of the rules, and `backfill` is one of
             `PLACEMENTS`.
     """

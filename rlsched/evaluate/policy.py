@@ -102,4 +102,4 @@ class LearnedPolicy(Protocol):
         """Whether its actions depend on earlier observations of the episode."""
 
     def actor(self, num_envs: int) -> Actor:
-        """An actor for so many environments."""
+        """An actor for `num_envs` environments."""

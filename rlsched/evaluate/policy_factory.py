@@ -32,7 +32,7 @@ def make_policies(
         specs: policies to run.
         session: episodes and cluster that they run on.
         load: loads learned policies.
-        window: heuristics consider so many of the oldest waiting jobs; None: all.
+        window: number of the oldest waiting jobs that heuristics consider; None: all.
 
     Raises:
         BadInputError: a rule that the session does not support, or a policy for another cluster.
@@ -128,7 +128,7 @@ def _check_fits(name: str, policy: LearnedPolicy, session: Session) -> None:
 
 
 def _block_differences(policy: LearnedPolicy, num_resources: int) -> str:
-    """Observation blocks that differ with so many resource types, as in `jobs 128 x 16, not 128 x 14`."""
+    """Observation blocks that differ with `num_resources` types, as in `jobs 128 x 16, not 128 x 14`."""
     observation, decision = policy.scenario.observation, policy.scenario.decision
     trained, present = (Layout.of(observation, decision, n) for n in (policy.num_resources, num_resources))
     shapes = [

@@ -25,7 +25,7 @@ HEURISTICS_WITH_HORIZON = tuple(
 
 
 GREEDY_SJF, GREEDY_SJF_WITH_HORIZON = PolicyLabel("sjf", "greedy"), PolicyLabel("sjf", "now")
-"""What hoarding is measured against; one of each set."""
+"""Heuristics that hoarding is measured against, one of each set."""
 
 
 def heuristics(scenario: Scenario) -> tuple[PolicyLabel, ...]:

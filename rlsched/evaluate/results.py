@@ -125,7 +125,7 @@ def _episode(result: EpisodeResult) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """The same nested values in plain Python types, what is not finite as None."""
+    """Nested values in plain Python types, with None in place of numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

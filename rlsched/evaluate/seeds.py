@@ -15,7 +15,7 @@ _SEED = re.compile(r"seed-(\d+)")
 
 
 def seed_folder(path: Path, seed: int) -> Path:
-    """Where the run of a seed is."""
+    """Folder of a seed's run."""
     return path / f"seed-{seed}"
 
 

@@ -1,4 +1,4 @@
-"""One sitting of `simulate` or `evaluate`: which episodes are run, on which cluster, and by whom."""
+"""Sessions of `simulate` and `evaluate`: the episodes and the cluster that policies run on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
 from rlsched.workloads.source import Source, TraceSource, open_source
 
 DEFAULT_EPISODES = 20
-"""Episodes that are drawn where nobody says how many."""
+"""Default number of episodes that are drawn."""
 
 MOST_EPISODES = 1_000_000
 """They are drawn before they are played."""
@@ -24,17 +24,17 @@ PROTOCOL_SEED = 1
 
 @dataclass(frozen=True)
 class Choice:
-    """Which episodes were asked for; None: left to the scenario.
+    """Requested episodes; None: left to the scenario.
 
     Attributes:
         episodes: how many.
         jobs: in each.
         offsets: trace rows at which they start.
-        seed: of what is drawn.
+        seed: of all draws.
         protocol: run them as a published simulator did.
         whole: the whole trace is one episode, unless something above says otherwise.
         recent: the episodes are the last ones of the trace, one behind the other, also of rows that training
-            saw; where the trace has fewer, so many.
+            saw; where the trace has fewer, all of them.
     """
 
     episodes: int | None = None
@@ -77,7 +77,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """What is run.
+    """Episodes, cluster and scenario that policies run on.
 
     Attributes:
         scenario: as it is run and can be run again: units of the cluster known, every job run to its end.
@@ -168,7 +168,7 @@ def _settled(scenario: Scenario, choice: Choice) -> Scenario:
 
 
 def _without_offsets(episode: Episode) -> Episode:
-    """For opening the source: offsets are looked at here, where their names on the command line are known."""
+    """Settings to open the source with: offsets are checked here, where their option names are known."""
     return episode.model_copy(update={"offsets": ()})
 
 
@@ -230,7 +230,7 @@ def _joined(numbers: Sequence[int]) -> str:
 
 
 def _as_typed(error: BadInputError, choice: Choice) -> BadInputError:
-    """The error in the names that were typed: an option stands for the key of the scenario that it sets."""
+    """The error with the option that was typed in place of the scenario key that it sets."""
     if "episode.jobs" not in str(error):
         return error
     if choice.protocol:

@@ -17,7 +17,7 @@ from rlsched.jobs import FloatArray
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """What one policy reached in one episode.
+    """Metrics of one policy in one episode.
 
     Attributes:
         policy: a heuristic's name or a checkpoint's.
@@ -27,7 +27,7 @@ class EpisodeResult:
         offset: trace row at which it starts, None where jobs are drawn.
         metrics: name (of `METRICS`, or cost.NAME) to value; NaN where it could not be measured.
         learned: False for heuristics, which learned policies are held against.
-        units: (resource,) of the episode's cluster; None: not told.
+        units: (resource,) of the episode's cluster; None: not known.
         window: oldest waiting jobs that a learned policy sees; None: of others, which see all of them.
         training_seed: of the training, where policies of several seeds are compared as one; None: one policy.
     """
@@ -52,7 +52,7 @@ class EpisodeResult:
 
 
 class PolicyLabel(NamedTuple):
-    """A policy with its backfilling: what is compared."""
+    """A policy with its backfilling, the unit of a comparison."""
 
     policy: str
     backfill: str
@@ -262,7 +262,7 @@ def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryR
 def summarise_seeds(
     episodes: Iterable[EpisodeResult], rows: Iterable[SummaryRow], seed: int = 0
 ) -> list[SeedRow]:
-    """How the seeds differ of each policy that was trained with several.
+    """Differences between the training seeds of each policy that was trained with several.
 
     Args:
         episodes: of all policies.
@@ -298,7 +298,7 @@ def summarise_seeds(
 
 
 def _mean(values: FloatArray) -> float:
-    """Of those that were measured; NaN where none was."""
+    """Mean of the measured values; NaN where none was measured."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else nan
 
@@ -333,7 +333,7 @@ def order_by(rows: Iterable[SummaryRow], metric: str) -> list[SummaryRow]:
 def headline(rows: Iterable[SummaryRow]) -> tuple[str, ...]:
     """The metrics to show first, most important first, of those that were measured.
 
-    Costs are counted only with a horizon; values say something only where not everybody earns all there is.
+    Costs are counted only with a horizon; values differ only where not every policy earns all of them.
     """
     means: dict[str, list[float]] = {}
     for row in rows:

@@ -1,7 +1,7 @@
-"""The most value that anybody could finish in an episode: what to hold policies against on small cases.
+"""Upper bound on the value of the jobs finished in an episode, to compare policies with on small cases.
 
-The bound is the best schedule of somebody who knows true runtimes and the power to come, and who is held to
-less than a policy is. A schedule says at which ticks each job runs, and
+The bound is the value of the best schedule of a planner that knows true runtimes and the power to come, and
+that has fewer rules than a policy. A schedule says at which ticks each job runs, and
 
 1. a job runs at ticks from its submit on, and is finished where it has run for its runtime by the end of the
    episode; then it earns its value (`docs/reference/green-rules.md`). What it has done when it is stopped
@@ -18,8 +18,9 @@ level is enclosed: at most what it would be if only the idle power of what is su
 least what it would be had all units run. Rule 2 and the forecasts take the most, and rule 3 compares the
 least that may be on with the most at the tick before.
 
-Nobody is held to: pools and their sizes, rejections, expiry, which job an agent or a shortfall suspends and
-how many may be, the number of actions in a tick, whether no-op is legal, forecasts without `requests`.
+Schedules need not respect: pools and their sizes, rejections, expiry, which job an agent or a shortfall
+suspends and how many may be, the number of actions in a tick, whether no-op is legal, forecasts without
+`requests`.
 
 **No policy gets more**, under either placement. What the simulator runs is such a schedule. Arrivals come
 before decisions, completions before the end (1). Row 0 of the grid and shortfalls see to 2. A job that is not
@@ -69,7 +70,7 @@ Runs = tuple[tuple[tuple[int, int], ...], ...]
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """What no policy can beat.
+    """Upper bound on the value that any policy can reach.
 
     Attributes:
         value: total value of finished jobs, at most.
@@ -90,7 +91,7 @@ class Capacity:
     Attributes:
         least: (tick, resource) units, whatever was used.
         most: (tick, resource) likewise; the same where there is no battery.
-        forecast: (tick, resource, row) the most that is forecast; None where nobody asks.
+        forecast: (tick, resource, row) the most that is forecast; None where it is not needed.
     """
 
     least: IntArray
@@ -118,8 +119,8 @@ def upper_bound(
         units: (resource,) units of the cluster.
         jobs: of the episode.
         power: that feeds it; needed where the scenario has `power`.
-        requests: also hold the schedule to requested times and forecasts, as policies are. Nobody beats that
-            either, and it is never more; without, it is what could be done by one who is believed.
+        requests: also apply the rules for requested times and forecasts, as for policies. No policy beats
+            that bound either, and it is never higher. Without, true runtimes count as the requested times.
 
     Raises:
         BadInputError: no horizon, no jobs, or a job that asks for more than the cluster has.
@@ -159,7 +160,7 @@ def _check(scenario: Scenario, units: Sequence[int], jobs: JobTable, power: Powe
 def capacity_of(
     scenario: Scenario, units: Sequence[int], power: PowerSeries | None, first: int, ticks: int, rows: int
 ) -> Capacity:
-    """Units on in so many ticks from `first` on, and so many rows of forecast (0: none)."""
+    """Units on in `ticks` ticks from `first` on, with `rows` rows of forecast (0: none)."""
     plant, total = Plant.of(scenario, units), np.asarray(units, np.int64)
     least, most = np.tile(total, (ticks, 1)), np.tile(total, (ticks, 1))
     forecast = np.broadcast_to(total[:, None], (ticks, len(total), rows)) if rows else None
@@ -230,7 +231,7 @@ def _best_set(
 def _cases(
     scenario: Scenario, units: Sequence[int], jobs: JobTable, capacity: Capacity, bits: IntArray
 ) -> list[Case]:
-    """What the searches read: the first leaves requests out and is quick; a second where they count."""
+    """Cases for the search: the first leaves requests out and is quick; a second one where requests count."""
     n, ticks = len(jobs), len(capacity.most)
     most, powers = capacity.most, 1 << np.arange(n)
     levels, level = np.unique(most, axis=0, return_inverse=True)

@@ -1,1 +1,1 @@
-"""What schedulers did, as Parquet: recorded, described, checked, mixed, split; without Ray and torch."""
+"""Datasets of scheduling decisions as Parquet: recording, checks, mixing and splitting; no Ray or torch."""

@@ -166,7 +166,7 @@ def with_noise(probabilities: FloatArray, mask: NDArray[np.int8], noise: float) 
 def draw(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
     """(rows,) actions drawn with these probabilities, by one uniform number from [0, 1) per row."""
     below = probabilities.cumsum(axis=1)
-    # The first whose sum lies above the number: its own chance is not 0.
+    # The first action whose cumulative probability exceeds the number: its own probability is not 0.
     actions: IntArray = (below <= (uniform * below[:, -1])[:, None]).sum(axis=1)
     return actions
 

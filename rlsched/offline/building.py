@@ -21,9 +21,9 @@ from rlsched.versions import versions
 
 
 class NewDataset:
-    """Shards that are written one after the other: who is killed leaves nothing in the folder's place.
+    """Writes a new dataset shard by shard; a killed process leaves nothing at the folder's path.
 
-    It is begun again in less time than it takes to see how far it came.
+    A restart begins anew: that takes less time than checking how far the killed process came.
 
     Args:
         folder: of the dataset, without one yet.
@@ -42,7 +42,7 @@ class NewDataset:
             raise BadInputError(
                 str(folder), "is being written by another process", "wait for it, or end it"
             ) from None
-        for stale in self._folder.iterdir():  # of somebody who was killed
+        for stale in self._folder.iterdir():  # of a killed process
             stale.unlink()
         self._doings = Doings()
         self._writer: ShardWriter | None = None

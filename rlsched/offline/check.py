@@ -25,15 +25,15 @@ from rlsched.scenario import Scenario
 from rlsched.settings_files import EDITED, was_edited
 
 COMPARED = ("decision", "observation")
-"""Parts of a scenario that decide what is seen and done."""
+"""Parts of a scenario that determine observations and actions."""
 
 EARNED = "objective"
-"""The part that decides what is earned."""
+"""The part of a scenario that determines rewards and costs."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a shard; the first thing that is found.
+    """A problem of a shard; the first that is found.
 
     Attributes:
         shard: its file.

@@ -1,7 +1,7 @@
 """Collecting a dataset: shard after shard, until there are enough decisions.
 
-A shard is a number of episodes that are played side by side. What is in it depends on the recipe, its number
-and the episodes before it alone, so that a collection that was stopped goes on as if it had not been.
+A shard is a number of episodes that are played side by side. Its content depends only on the recipe, its
+number and the episodes before it. So a collection that was stopped and resumed gives the same dataset.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ PATIENCE = 256
 
 @dataclass
 class Standing:
-    """How much there is, shards that are still being written included.
+    """Size of a collection so far, shards that are still being written included.
 
     Attributes:
         rows: decisions.
         episodes: also those in which nothing was decided.
-        doings: what came of them.
+        doings: totals of the behavior policies.
     """
 
     rows: int = 0
@@ -56,7 +56,7 @@ class Standing:
     doings: Doings = field(default_factory=Doings)
 
     def add(self, episodes: list[EpisodeEntry]) -> None:
-        """The episodes of a shard."""
+        """Add the episodes of a shard."""
         self.rows += sum(episode.rows for episode in episodes)
         self.episodes += len(episodes)
         self.doings.add(episodes)
@@ -86,11 +86,11 @@ def collect(
     """Record a dataset, or the rest of one; the privileged blocks of an observation are not recorded.
 
     Args:
-        scenario: what is simulated.
+        scenario: to be simulated.
         recipe: behavior policies and number of decisions.
         folder: of the dataset.
         load: for trained policies.
-        resume: go on from the shards that are there.
+        resume: continue after the shards that are there.
         begin: called once all settings are good, with the rows that are there already.
         progress: called with rows whenever some have been recorded.
 
@@ -144,7 +144,7 @@ def inputs_of(scenario: Scenario, recipe: Recipe, load: Loader) -> dict[str, str
 
 
 def whole_shards(folder: DatasetFolder, standing: Standing) -> list[Shard]:
-    """The whole shards that a collection goes on from; what is in them is added to the standing.
+    """Read the whole shards that a collection resumes from, and add their episodes to the standing.
 
     Raises:
         BadInputError: one is damaged.
@@ -197,7 +197,7 @@ def _go_on(
                 raise _nothing_to_decide(feed.scenario)
             if len(writing) > WRITING:
                 shards.append(writing.popleft().result())
-    finally:  # what has been played whole is written whole, also when somebody stops it here
+    finally:  # what has been played whole is written whole, also when the user stops it here
         shards += [future.result() for future in writing]
         if not standing.rows and standing.episodes:
             folder.remove()
@@ -213,7 +213,7 @@ def _nothing_to_decide(scenario: Scenario) -> BadInputError:
 
 
 def _record(recording: Recording, path: Path, progress: Callable[[int], None]) -> Future[Shard]:
-    """Play a shard and hand it to whoever writes it."""
+    """Play a shard and hand it to the thread that writes it."""
     writer = ShardWriter(path, recording.shape.columns())
     try:
         for table in recording.tables():

@@ -33,7 +33,7 @@ MASKS = ("action_mask", "new_action_mask")
 
 
 class Shape(Frozen):
-    """How wide the columns are.
+    """Widths of the columns.
 
     Attributes:
         size: numbers of an observation vector.
@@ -47,7 +47,7 @@ class Shape(Frozen):
 
     @property
     def row_bytes(self) -> int:
-        """Of a row before it is compressed, its few single numbers left out."""
+        """Approximate bytes of a row before compression."""
         return len(VECTORS) * 4 * self.size + len(MASKS) * self.actions + 4 * len(self.costs) + 40
 
     def columns(self) -> pa.Schema:
@@ -100,8 +100,8 @@ class Names:
     """A column of words that repeat.
 
     Args:
-        words: that may stand in it.
-        places: (rows,) which of them does.
+        words: its different values.
+        places: (rows,) index of each row's word.
     """
 
     def __init__(self, words: Sequence[str], places: IntArray) -> None:

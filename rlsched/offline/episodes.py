@@ -18,7 +18,7 @@ from rlsched.offline.reader import values_of
 from rlsched.offline.shards import open_shard, read_group
 
 GROUPS = 24
-"""Of episodes, that are drawn anew for the intervals."""
+"""Groups of episodes, which are resampled for the intervals."""
 
 
 COLUMNS = (
@@ -47,7 +47,7 @@ class Chunk:
         age: (row,) ticks since it began.
         group: (row,) of episodes.
         others: the columns by name; (row,) or (row, width).
-        behaviors: who decided.
+        behaviors: names of the behavior policies.
         behavior: (row,) which of them.
     """
 
@@ -96,7 +96,7 @@ class Chunk:
 
         Args:
             values: (row,)
-            before: sum of each episode before these rows; 0 where nothing is known.
+            before: sum of each episode before these rows; 0 where an episode is missing.
         """
         sums = np.cumsum(values)
         first = np.flatnonzero(np.diff(self.episode, prepend=-1))
@@ -107,7 +107,7 @@ class Chunk:
         return running
 
     def carry_on(self, sums: FloatArray, before: dict[str, float]) -> None:
-        """Note what `running` came to, for rows still to come; drop the episodes that are over."""
+        """Save the sums of `running` for later rows; drop the episodes that are over."""
         for k in np.flatnonzero(np.diff(self.episode, append=-1)):
             name = self.names[self.episode[k]]
             if self.over[k]:

@@ -1,16 +1,16 @@
-"""What policies would earn, from a dataset of what others did: before they ever decide.
+"""Off-policy evaluation: the return of a policy, estimated from a dataset of other policies' decisions.
 
-Two estimates of what is earned from the beginning of an episode to its end, discounted:
+Two estimates of the discounted return of a whole episode:
 
-FQE, fitted Q evaluation [Le et al. 2019]: what a decision is worth if the policy decides from then on, fitted
-to every transition of the dataset. It is linear in `features`, where fitting again and again comes to the
-solution of one system of equations [Duan, Jia and Wang 2020], and so to the same result every time.
+FQE, fitted Q evaluation [Le et al. 2019]: the value of a decision if the policy decides from then on, fitted
+to every transition of the dataset. It is linear in `features`, where repeated fits converge to the solution
+of one system of equations [Duan, Jia and Wang 2020]. So the result is the same every time.
 
 WIS, weighted importance sampling per decision [Precup et al. 2000; Thomas 2015]: returns of the dataset's
-episodes, by how much more likely the policy would have decided so than who did. It assumes nothing, but says
-nothing either once no episode is left that goes on as the policy would.
+episodes, weighted by the policy's probability of the recorded actions over the behavior policy's. It assumes
+no model, but says nothing once no episode is left that the policy could have continued likewise.
 
-Intervals are of the dataset: its episodes are drawn anew in groups [Hao et al. 2021].
+Intervals come from the dataset: its episodes are resampled in groups [Hao et al. 2021].
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from rlsched.sim.layout import Layout
 
 RESAMPLES = 200
 FITS = 1 + RESAMPLES
-"""Of fitted Q evaluation to a policy."""
+"""Fits of fitted Q evaluation per policy: one on the whole dataset and one per resample."""
 
 RIDGE = 1e-4
-"""Of the features' mean square; keeps the fit from what nobody recorded."""
+"""Ridge penalty, as a share of the features' mean square; limits the fit where the dataset has no rows."""
 
 LEAST_RIDGE = 1e-9
-"""For parts of episodes that nobody recorded."""
+"""Ridge penalty of the parts of an episode (`Parts`); matters only for parts without rows."""
 
 LOOKED_AT = 20_000
-"""Rows that features are normalised by, and that tell how unlike what was recorded decisions are."""
+"""Rows that normalise the features, and that set the distance from which decisions are unlike them."""
 
 UNLIKE_PERCENT = 1.0
-"""Of what was recorded counts as unlike the rest of it."""
+"""Percentage of the recorded decisions that count as unlike the rest; sets that distance."""
 
 SPARSE = 8
-"""Every so many choices are held against what was recorded."""
+"""Stride of the rows whose chosen action is compared with the recorded decisions."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is known of a policy.
+    """Estimated returns of a policy, and its similarity to the dataset.
 
     Attributes:
-        fqe: earned from the beginning of an episode, by fitted Q evaluation.
-        over: the same, less what the behaviours earned.
-        wis: earned likewise, by weighted importance sampling.
-        effective: episodes that the latter rests upon, of all of them.
-        agreement: share of the decisions of each behaviour that it would have taken, too.
-        unlike: share of its choices that are unlike anything recorded; of what was recorded, 0.01 are.
+        fqe: return of an episode, by fitted Q evaluation.
+        over: `fqe` minus the return of the behavior policies.
+        wis: return of an episode, by weighted importance sampling.
+        effective: effective sample size of `wis`, in episodes.
+        agreement: share of each behavior policy's decisions in which the policy chooses the same action.
+        unlike: share of its choices that are unlike the recorded ones; of the recorded ones, 0.01 are.
     """
 
     fqe: Interval
@@ -76,13 +76,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a dataset tells of policies.
+    """Estimates of all policies from one dataset.
 
     Attributes:
         gamma: discount per tick.
-        recorded: earned from the beginning of an episode by those who decided.
-        policies: by name.
-        chances: the dataset says how likely its choices were, which `wis` rests upon.
+        recorded: return of an episode under the behavior policies.
+        policies: estimates by name of the policy.
+        chances: whether the dataset has the probabilities of its actions, which `wis` needs.
     """
 
     gamma: float
@@ -92,12 +92,12 @@ class Judgement:
 
 
 class PolicySums:
-    """What is summed up of a policy.
+    """Sums over the dataset that the estimates of one policy need.
 
     Args:
-        policy: it.
-        sample: it draws its actions.
-        rng: of these, where the fit follows it.
+        policy: to be evaluated.
+        sample: draw its actions instead of taking the most likely ones.
+        rng: of these draws.
     """
 
     def __init__(self, policy: StochasticPolicy, *, sample: bool, rng: np.random.Generator) -> None:
@@ -109,12 +109,12 @@ class PolicySums:
         self.unlike = np.zeros(2)
 
     def add(self, chunk: Chunk, of_rows: NDArray[np.float32], fitting: Fitting) -> None:
-        """More rows, in order.
+        """Add more rows, in order.
 
         Args:
             chunk: the rows.
-            of_rows: (row, width) features of what was done, by how much each row counts.
-            fitting: how.
+            of_rows: (row, width) features of the recorded decisions, times the weight of each row.
+            fitting: features and discount of all policies.
         """
         gamma, features = fitting.gamma, fitting.features
         chances = self._chances(chunk["obs"], chunk["action_mask"])
@@ -131,13 +131,13 @@ class PolicySums:
         chosen = features(chunk["obs"][::SPARSE], would[::SPARSE])
         self.unlike += [fitting.is_unlike(chosen).sum(), len(chosen)]
         then = self._draw(self._chances(chunk["new_obs"], chunk["new_action_mask"]))
-        # Where an episode was cut nothing counts any more, as it does not where returns are summed up.
+        # Nothing counts after a truncation, as in the sums of returns.
         discount = gamma ** chunk["elapsed"].astype(float) * ~chunk.over
         following = fitting.parts(features(chunk["new_obs"], then), chunk.age + chunk["elapsed"])
         by_group(self.following, chunk.group, of_rows, following * discount[:, None].astype(np.float32))
 
     def estimate(self, fqe: FloatArray, counts: FloatArray, earned: FloatArray, weighted: bool) -> Estimate:
-        """All that is known of the policy.
+        """Put the estimates of the policy together.
 
         Args:
             fqe: (resample,) of fitted Q evaluation.
@@ -169,13 +169,13 @@ class PolicySums:
 
 
 class Fitting:
-    """What fitted Q evaluation of all policies has in common.
+    """Fitted Q evaluation: features, sums and settings that all policies share.
 
     Args:
         layout: of the observations.
         gamma: discount per tick.
-        obs: (row, size) some of the dataset's.
-        actions: (row,) what was done there.
+        obs: (row, size) a sample of the dataset's observations.
+        actions: (row,) actions recorded there.
         seed: of the features.
     """
 
@@ -187,7 +187,7 @@ class Fitting:
         self.features = Features(layout, obs, actions, seed)
         recorded = self.features(obs, actions).astype(float)
         inverse = np.linalg.inv(recorded.T @ recorded / len(recorded) + RIDGE * np.eye(recorded.shape[1]))
-        # As lengths of vectors: how far out decisions are, for what was recorded.
+        # Distances of decisions from the recorded ones, as lengths of vectors.
         self._root = np.linalg.cholesky(inverse).astype(np.float32)
         far = self._distance(recorded.astype(np.float32))
         self._far = float(np.percentile(far, 100.0 - UNLIKE_PERCENT))
@@ -197,7 +197,7 @@ class Fitting:
         self.episodes = np.zeros(GROUPS)
 
     def add(self, chunk: Chunk) -> NDArray[np.float32]:
-        """More rows; their features, by how much each row counts."""
+        """Add more rows; return their features, times the weight of each row."""
         features = self.parts(self.features(chunk["obs"], chunk["actions"]), chunk.age)
         weighed = features * self.parts.weights(chunk.age)[:, None]
         by_group(self.outer, chunk.group, weighed, features)
@@ -207,14 +207,14 @@ class Fitting:
         return weighed
 
     def is_unlike(self, features: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """(row,) whether decisions (row, width) are unlike what was recorded."""
+        """(row,) whether decisions (row, width) are unlike the recorded ones."""
         return self._distance(features) > self._far
 
     def values(self, sums: PolicySums, counts: FloatArray, progress: Callable[[int], None]) -> FloatArray:
-        """(resample,) what a policy earns from the beginning of an episode, of groups (resample, group)."""
+        """(resample,) return of an episode under a policy, with groups counted as in (resample, group)."""
         values = np.empty(len(counts))
-        # The parts of episodes have their levels whatever they are: then of who recorded all of it as much is
-        # expected as was earned.
+        # Intercepts of the parts are hardly penalised: so the estimate of a policy that recorded the whole
+        # dataset equals its recorded return.
         ridge = np.diag(np.where(np.arange(WIDTH) < PLAIN_WIDTH, RIDGE, LEAST_RIDGE))
         for k, of_groups in enumerate(counts):
             outer = np.tensordot(of_groups, self.outer, 1)
@@ -250,7 +250,7 @@ def judge(
     progress: Callable[[int], None],
     fitted: Callable[[int], None],
 ) -> Judgement:
-    """What policies would earn, from a dataset alone; in memory that does not grow with it.
+    """Estimate the returns of policies from a dataset alone, in memory that does not grow with it.
 
     Args:
         folder: of the dataset.
@@ -311,6 +311,6 @@ def resamples(episodes: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def interval(values: FloatArray) -> Interval:
-    """The first, within 95 % of the others; NaN where one of them cannot be said."""
+    """The first value with the 95 % interval of the others; NaN where one of them is NaN."""
     low, high = np.percentile(values[1:], (2.5, 97.5))
     return Interval(float(values[0]), float(min(low, values[0])), float(max(high, values[0])))

@@ -1,8 +1,8 @@
-"""What a decision is like, in numbers that a linear function can be fitted to.
+"""Features of a decision, for estimators that are linear in them.
 
-The state around the jobs, the mean and the extremes of the jobs that wait, the job that was chosen and which
-other action was, each normalised; and random functions of all of these together [Rahimi and Recht 2007], so
-that what an action is worth may depend on the state.
+They are the state around the jobs, the mean and the extremes of the waiting jobs, and the chosen job or other
+action, each normalised. Random functions of all of these together [Rahimi and Recht 2007] let the value of an
+action depend on the state.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from rlsched.sim.layout import Layout
 Observed = NDArray[np.float32]
 LEAST_SPREAD = 1e-6
 FARTHEST = 10.0
-"""Standard deviations that a number may be off what is usual; a policy may do what nobody recorded."""
+"""Standard deviations that a feature may be off its mean; a policy may choose what the dataset lacks."""
 
 PARTS = np.array(
     [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.4, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 10, 12]
 )
-"""Ages at which the next part of an episode begins, in times after which 1 / e is left of what is earned."""
+"""Ages at which the next part of an episode begins, in discount time constants: -1 / ln(gamma) ticks."""
 
 LONGEST = 1e15
 """Ticks; where nothing is discounted, an episode has one part."""
 
 LEAST_WEIGHT = 0.05
-"""Of decisions so late that nothing is left of what they earn; what they teach is true all the same."""
+"""Least weight of a row: late decisions still inform the fit, though their discounted rewards are near 0."""
 
 WIDTH = 512
-"""Numbers of a decision, in all: `SEEN`, and which part of the episode it is in."""
+"""Features of a decision in all: `PLAIN_WIDTH`, and the part of the episode that it is in."""
 
 PLAIN_WIDTH = WIDTH - len(PARTS)
-"""Of what is seen and done."""
+"""Features of the observation and the action."""
 
 MIXED = 5
-"""Numbers that a random function is of."""
+"""Features that each random function combines."""
 
 LEAST_RANDOM = 128
-"""Of them; where what is observed leaves less room, all are random functions of it."""
+"""Random functions at least; where plain features leave less room, all are random functions of them."""
 
 
 class Features:
-    """Numbers of decisions.
+    """Features of decisions, normalised by a sample.
 
     Args:
         layout: of the observations.
-        obs: (row, size) some, to normalise by.
-        actions: (row,) what was done.
+        obs: (row, size) the sample.
+        actions: (row,) actions recorded there.
         seed: of the random functions.
     """
 
@@ -66,7 +66,7 @@ class Features:
         self._direct = known if known <= PLAIN_WIDTH - LEAST_RANDOM else 0
         random = PLAIN_WIDTH - self._direct
         rng = np.random.default_rng([seed, known])
-        # Each of some numbers: of all at once, hardly any would be more than nearly linear.
+        # Each combines a few features: nearly all functions of all of them would be almost linear.
         looks = rng.random((known, random)).argsort(axis=0) < MIXED
         self._weights = (rng.normal(size=(known, random)) * looks / MIXED**0.5).astype(np.float32)
         self._bias = rng.uniform(-1, 1, size=random).astype(np.float32)
@@ -104,10 +104,10 @@ class Features:
 
 
 class Parts:
-    """The parts of an episode, that a fit has a level of its own for.
+    """Parts of an episode, each with an intercept of its own in the fit.
 
-    Episodes begin where nothing else is like it: with an empty cluster. A function fitted to all that comes
-    later would be off just there, where it is asked.
+    An episode begins with an empty cluster, and no later state is like that. A function fitted to the later
+    states would be off just there, where it is evaluated.
 
     Args:
         gamma: discount per tick.
@@ -118,7 +118,7 @@ class Parts:
         self.edges = PARTS * (-1.0 / np.log(gamma) if gamma < 1 else LONGEST)
 
     def __call__(self, features: NDArray[np.float32], ages: IntArray) -> NDArray[np.float32]:
-        """(row, width) of decisions (row, seen), so many ticks (row,) after the beginning."""
+        """(row, width) features of decisions (row, seen), with their part by their age (row,) in ticks."""
         parts = (self._of(ages)[:, None] == np.arange(len(PARTS))).astype(np.float32)
         return np.concatenate([features, parts], axis=1)
 

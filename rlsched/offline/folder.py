@@ -23,16 +23,16 @@ PACKAGES = ("rlsched", "numpy", "numba", "pyarrow")
 SCENARIO = "scenario.yaml"
 SETTINGS = (SCENARIO, RECIPE)
 VERSION = "version of "
-"""Begins the name of what is no file among the inputs."""
+"""Prefix of the names of inputs that are no files."""
 
 
 class DatasetFolder:
     """The folder of a dataset.
 
-        scenario.yaml recipe.yaml      what is collected, to go on or to collect it again
-        inputs.json                    checksums of what that depends on, and versions
+        scenario.yaml recipe.yaml      settings of the collection, to resume or to repeat it
+        inputs.json                    checksums of its inputs, and versions
         part-00000.parquet ...         its rows
-        dataset.json README.md         what is in it, once it is all there
+        dataset.json README.md         description of its contents, once it is complete
 
     Args:
         path: of the folder.
@@ -43,7 +43,7 @@ class DatasetFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether there is something to go on with."""
+        """Whether there is a collection to resume."""
         return (self.path / RECIPE).exists()
 
     def check_free(self) -> None:
@@ -64,7 +64,7 @@ class DatasetFolder:
             raise BadInputError(str(self.path), "holds other files", "name an --out that is new or empty")
 
     def _is_empty(self) -> bool:
-        """Whether nothing is there but what somebody left who was killed before the recipe, the last."""
+        """Whether it holds only files of a process that was killed before it wrote the recipe, the last."""
         names = {path.name for path in self.path.glob("*")} - {path.name for path in self._unfinished()}
         try:
             started = INPUTS in names and f"{VERSION}rlsched" in (self.path / INPUTS).read_text("utf-8")
@@ -73,7 +73,7 @@ class DatasetFolder:
         return not names or (started and names <= {INPUTS, SCENARIO})
 
     def _unfinished(self) -> Iterator[Path]:
-        """What a killed process left in the middle of writing it."""
+        """Unfinished files of a killed process."""
         for name in (f"*{ENDING}", RECIPE, SCENARIO, INPUTS, MANIFEST, CARD):
             yield from self.path.glob(f".{name}.*.part")
 
@@ -103,7 +103,7 @@ class DatasetFolder:
             held.let_go()
 
     def create(self, scenario: Scenario, recipe: Recipe, inputs: Mapping[str, str]) -> None:
-        """Begin a dataset, or go on with one.
+        """Begin a dataset, or resume one.
 
         Raises:
             BadInputError: the folder cannot be written.
@@ -119,10 +119,10 @@ class DatasetFolder:
         return BadInputError(str(self.path), f"cannot be written ({error})", "name another --out")
 
     def read(self) -> tuple[Scenario, Recipe]:
-        """What is collected here.
+        """Read the scenario and the recipe of the collection.
 
         Raises:
-            BadInputError: nothing is, or it holds privileged blocks.
+            BadInputError: there is none, or it holds privileged blocks.
         """
         scenario, recipe = self.path / SCENARIO, self.path / RECIPE
         if not recipe.exists():
@@ -140,7 +140,7 @@ class DatasetFolder:
         )
 
     def check_settings(self) -> None:
-        """Refuse to go on with settings that were edited by hand: rows of both would be mixed.
+        """Refuse to resume with settings that were edited by hand: rows of both would be mixed.
 
         Raises:
             BadInputError: they were.
@@ -150,7 +150,7 @@ class DatasetFolder:
                 raise edited(self.path / name, "collect another dataset; --steps may change with --resume")
 
     def check_inputs(self, inputs: Mapping[str, str]) -> None:
-        """See whether what is there was made from the same as what is to come.
+        """Check that the inputs are still those that the collection was started with.
 
         Raises:
             BadInputError: something has changed since.
@@ -158,7 +158,7 @@ class DatasetFolder:
         check_inputs(self.path, inputs, "collect another dataset")
 
     def shard(self, number: int) -> Path:
-        """Where the shard of that number is, or will be."""
+        """Path of the shard with this number, whether it is there or not."""
         return self.path / shard_name(number)
 
     def rows(self) -> int:

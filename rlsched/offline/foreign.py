@@ -1,4 +1,4 @@
-"""Episodes that others wrote down, in columns as near to ours as theirs allow, and what is missing of them.
+"""Episodes that other programs recorded, in columns as near to ours as possible, and their missing columns.
 
 Sources give what they have, by our names; `completed` works out the rest, or says that it cannot be.
 """
@@ -22,27 +22,27 @@ ENDS = ("terminateds", "truncateds")
 OBSERVED = ("new_obs", "action_mask", "new_action_mask")
 OPTIONAL = ("eps_id", "t", "costs", "elapsed", "action_logp", "behavior")
 KNOWN = (*NEEDED, *ENDS, *OBSERVED, *OPTIONAL)
-"""Columns that are taken over, by our names; `t` must go on by 1, and is counted anew."""
+"""Columns that are taken over, by our names; `t` must rise by 1, and is counted anew."""
 
 COSTS = "costs/"
-"""What the column of one cost term begins with, where terms are told by their names."""
+"""Prefix of the columns of single cost terms, where each term has a column of its own."""
 
 LISTS = ("obs", *OBSERVED, "costs")
 OURS = (*LISTS, *ENDS, "t", "actions", "rewards", "elapsed", "action_logp")
 """Numeric columns of a dataset."""
 
 GREATEST = 2**31 - 1
-"""Of a whole number."""
+"""Largest value of an integer column."""
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """An episode of somebody else's.
+    """An episode that another program recorded.
 
     Attributes:
-        where: it stands: a file, or a dataset and the episode in it.
+        where: its file, or its dataset and its number there.
         rows: (rows,) numbers of its rows there.
-        behavior: who decided, if that is said.
+        behavior: policy that decided, if the source names it.
         columns: by our names; those that there are, `obs`, `actions` and `rewards` at least, and one of
             `terminateds` and `truncateds`; cost terms together in `costs`, or each in `costs/NAME`.
     """
@@ -53,20 +53,20 @@ class Foreign:
     columns: Columns
 
     def fault(self, row: int | None, problem: str, remedy: str) -> BadInputError:
-        """What is wrong with it, or with one of its rows."""
+        """Error about the episode, or about one of its rows."""
         at = self.where if row is None else f"{self.where}, row {self.rows[row]}"
         return BadInputError(at, problem, remedy)
 
 
 def completed(episode: Foreign, shape: Shape) -> Columns | None:
-    """All numeric columns of ours, as far as they can be known.
+    """All numeric columns of our datasets, as far as they can be known.
 
-    Observations may be the vector alone, or the one that `flat=True` environments show, which holds the mask
-    and the ticks so far, too. Where nobody says what followed, it is the next row; of an episode that was cut
-    the last row is left out then.
+    Observations may be the vector alone, or the one of `flat=True` environments, which holds the mask and the
+    ticks so far, too. Where the source has no next observations, they are those of the next row. The last row
+    of a truncated episode is left out then.
 
     Args:
-        episode: of somebody else's.
+        episode: from another program.
         shape: of our columns.
 
     Returns:
@@ -87,7 +87,7 @@ def completed(episode: Foreign, shape: Shape) -> Columns | None:
     for name in ENDS:
         columns.setdefault(name, np.zeros(count, np.bool_))
     if not (columns["terminateds"][-1] or columns["truncateds"][-1]):
-        columns["truncateds"] = _with_last(columns["truncateds"], value=True)  # nobody says how it went on
+        columns["truncateds"] = _with_last(columns["truncateds"], value=True)  # the source names no end
     columns = _with_next(columns)
     count = len(columns["obs"])
     if count == 0:
@@ -197,7 +197,7 @@ def _check_width(episode: Foreign, name: str, values: NDArray[Any], wanted: int)
 
 
 def _with_next(columns: Columns) -> Columns:
-    """With what is seen after every row; the last row goes if nobody knows what followed it."""
+    """Add the next observation and mask to every row; the last row goes if they are not known."""
     whole = "new_obs" in columns and "new_action_mask" in columns
     extended = dict(columns)
     for name, new in (("obs", "new_obs"), ("action_mask", "new_action_mask")):

@@ -26,16 +26,16 @@ from rlsched.scenario import PRIVILEGED, Scenario
 from rlsched.sim.layout import Layout, public_columns
 
 UNNAMED = "imported"
-"""Who decided, where nobody says."""
+"""Behavior policy of episodes whose source names none."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What has become of it.
+    """Result of an import.
 
     Attributes:
         manifest: of the dataset.
-        left_out: last decisions of episodes that were cut, after which nobody knows what was seen.
+        left_out: last decisions of truncated episodes, whose next observation is not known.
         removed_blocks: privileged blocks that the source held and the dataset does not.
     """
 
@@ -55,7 +55,7 @@ def import_dataset(
     behavior: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Imported:
-    """Write a dataset of episodes that others recorded.
+    """Write a dataset of episodes that other programs recorded.
 
     Args:
         episodes: in order.
@@ -64,7 +64,7 @@ def import_dataset(
         origin: how it comes about, in words.
         recorded: scenario that the source names; None: it names none.
         vectors: observations are vectors without a mask, as in a dataset of ours; else they may be flat.
-        behavior: who decided in all of them; None: as they say.
+        behavior: policy that decided in all of them; None: as they say.
         progress: called with rows that have been read.
 
     Raises:
@@ -107,11 +107,11 @@ def check_recorded_scenario(recorded: Scenario | None, scenario: Scenario, origi
 
 @dataclass(frozen=True)
 class Layouts:
-    """Which observations a source may hold: older versions recorded the privileged blocks, too.
+    """Observation layouts that a source may have: older versions recorded the privileged blocks, too.
 
     Attributes:
-        public: what is recorded now.
-        whole: the same with the privileged blocks of the scenario.
+        public: the layout that is recorded now.
+        whole: that layout with the privileged blocks of the scenario.
         vectors: observations are vectors without a mask; else they may be flat.
     """
 
@@ -121,7 +121,7 @@ class Layouts:
 
     @classmethod
     def of(cls, scenario: Scenario, num_resources: int, *, vectors: bool) -> Layouts:
-        """Of the scenario that a source was recorded with."""
+        """Layouts of the scenario that a source was recorded with."""
         observations = (scenario.observation.public, scenario.observation)
         decision = scenario.decision
         public, whole = (Layout.of(observation, decision, num_resources) for observation in observations)
@@ -146,7 +146,7 @@ class Layouts:
         return True
 
     def _widths(self, layout: Layout, episode: Foreign) -> set[int]:
-        """What observations of a layout may be wide; flat ones need no mask in a column of its own."""
+        """Widths that observations of a layout may have; flat ones need no mask in a column of its own."""
         if self.vectors:
             return {layout.size}
         flat = layout.size + layout.num_actions + 1

@@ -1,4 +1,4 @@
-"""`dataset.json`: what a dataset is, how it came about, and what its behaviours came to."""
+"""`dataset.json`: contents and origin of a dataset, and metrics of its behavior policies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IMPORT = "rlsched dataset import {folder} --out NEW"
 
 
 class Spread(Frozen):
-    """Of a number that episodes have."""
+    """Mean, standard deviation and extremes of a number over episodes."""
 
     mean: float
     std: float
@@ -36,14 +36,14 @@ class Spread(Frozen):
 
 
 class Played(Frozen):
-    """What a behaviour did.
+    """Episodes, rows and metrics of one behavior policy.
 
     Attributes:
         behavior: its name in the column.
-        episodes: that it decided in.
+        episodes: those in which it decided.
         rows: its decisions.
         reward: sum of the rewards of an episode, not discounted.
-        metrics: of `rlsched simulate`, where at least one episode can say them.
+        metrics: of `rlsched simulate`, where at least one episode has them.
     """
 
     behavior: str
@@ -69,13 +69,13 @@ class Tally:
         self.least, self.most = min(self.least, value), max(self.most, value)
 
     def spread(self) -> Spread:
-        """Of all of them, one at least."""
+        """Spread of all values; there must be one at least."""
         std = (self.squares / self.count) ** 0.5
         return Spread(mean=self.mean, std=std, least=self.least, most=self.most)
 
 
 class Doings:
-    """What behaviours did, summed up episode by episode; those in which nothing was decided do not count."""
+    """Totals of the behavior policies, episode by episode; episodes without a decision do not count."""
 
     def __init__(self) -> None:
         self.episodes = 0
@@ -97,7 +97,7 @@ class Doings:
                 metrics.setdefault(metric, Tally()).add(value)
 
     def played(self) -> tuple[Played, ...]:
-        """Of each behaviour, in the order in which they came up."""
+        """Totals of each behavior policy, in the order of their first episodes."""
         return tuple(
             Played(
                 behavior=name,
@@ -165,7 +165,7 @@ def check_public(scenario: Scenario, where: str, remedy: str) -> None:
 
 
 def read_any_manifest(folder: Path) -> Manifest:
-    """The same, also of a dataset with privileged blocks.
+    """Read a manifest like `read_manifest`, also that of a dataset with privileged blocks.
 
     Raises:
         BadInputError: there is none, it is unfinished, damaged or changed, or its shards are not its own.

@@ -1,9 +1,9 @@
-"""Minari [Younis et al. 2024]: datasets that others' libraries of offline learning read, to and from.
+"""Minari [Younis et al. 2024]: import and export of datasets in the format of other offline RL libraries.
 
-Observations are those of the environment with `flat=True`: the vector, the mask, and the ticks so far; so
-that what is legal is in them, and `recover_environment` gives an environment that shows the same. Beside them
-in `infos`, each with the step that it came with (after the first, which is of the reset): `elapsed`,
-`action_logp`, and the cost terms by name in `costs`. Who decided is `behavior` in the metadata of an episode.
+Observations are those of the environment with `flat=True`: the vector, the mask, and the ticks so far. So
+they show the legal actions, and `recover_environment` gives an environment with equal observations. `infos`
+holds `elapsed`, `action_logp` and, by name in `costs`, the cost terms: an entry of the reset, then one for
+each step. The metadata of an episode name its policy as `behavior`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class MinariEpisodes:
 
     @property
     def scenario(self) -> Scenario | None:
-        """That its environment was made with; None: it is of another environment, or does not say.
+        """Scenario of its environment; None: the environment is another one, or not named.
 
         Raises:
             BadInputError: it is named, and is not there.
@@ -119,7 +119,7 @@ class MinariEpisodes:
 
 
 def _columns(episode: dict[str, Any], count: int) -> Columns:
-    """Ours of theirs; what is seen is one more than what is done."""
+    """Convert an episode to our columns; it has one observation more than actions."""
     columns: Columns = {
         "obs": episode["observations"][:-1],
         "new_obs": episode["observations"][1:],
@@ -223,7 +223,7 @@ def _whole_or_not_at_all(place: Path) -> Iterator[None]:
 def _buffers(
     folder: Path, manifest: Manifest, behaviors: list[str], progress: Callable[[int], None]
 ) -> Iterator[Any]:
-    """Episode by episode as Minari wants them; who decided is noted beside them."""
+    """Yield episodes in Minari's form, each with its behavior policy."""
     from minari.data_collector import EpisodeBuffer
 
     for shard in manifest.shards:
@@ -292,5 +292,5 @@ def _flat(columns: Columns, last: Columns) -> NDArray[np.float32]:
 
 
 def _after_reset(values: NDArray[Any]) -> NDArray[Any]:
-    """With a first entry, which is of the reset."""
+    """Prepend an entry of 0, which is of the reset."""
     return np.concatenate([np.zeros(1, values.dtype), values])

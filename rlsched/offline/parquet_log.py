@@ -21,10 +21,10 @@ ROWS_AT_ONCE = 8192
 
 
 class ParquetEpisodes:
-    """Episodes from Parquet files, whoever wrote them, in memory of those that are not over.
+    """Episodes from Parquet files of any program; only those that are not over are in memory.
 
-    Rows of an episode follow each other in their order, also from file to file; those of others may stand
-    between them. It ends where a row says so, or with the last file; without `eps_id`, with its file.
+    Rows of an episode follow each other in their order, also from file to file; rows of others may lie
+    between them. An episode ends where a row says so, or with the last file; without `eps_id`, with its file.
 
     Args:
         source: a file, or a folder of files.
@@ -32,7 +32,7 @@ class ParquetEpisodes:
 
     Attributes:
         rows: of all files.
-        scenario: that they were recorded with; None: nobody says it, unless they are of a dataset of ours.
+        scenario: that they were recorded with; None: not known, as of files outside of our datasets.
         vectors: they are of a dataset of ours, whose observations are vectors without a mask.
 
     Raises:
@@ -129,16 +129,16 @@ class _Standing:
             yield _joined(*self._open.pop(name))
 
     def rest(self) -> Iterator[Foreign]:
-        """Those that nobody ended."""
+        """Yield the episodes that no row ended."""
         while self._open:
             yield _joined(*self._open.pop(next(iter(self._open))))
 
 
 def _check_alike(path: Path, row: int, first: Columns, piece: Columns) -> None:
-    """See whether an episode goes on with the columns that it began with.
+    """Check that a piece of an episode has the columns that the episode began with.
 
     Raises:
-        BadInputError: it does not.
+        BadInputError: it has not.
     """
     for name in first.keys() | piece.keys():
         shapes = [part[name].shape[1:] if name in part else None for part in (first, piece)]

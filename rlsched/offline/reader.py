@@ -23,16 +23,16 @@ from rlsched.offline.manifest import Manifest
 from rlsched.offline.shards import open_shard, read_group
 
 MIXED_BYTES = 128 << 20
-"""Of the rows that are mixed at a time."""
+"""Bytes of the rows that are shuffled at a time."""
 
 Rows = dict[str, NDArray[Any]]
 """Columns by name; (rows,) or (rows, width)."""
 
 AHEAD = ("rewards", "new_obs", "new_action_mask", "elapsed", "terminateds")
-"""Columns that say what came of a decision."""
+"""Columns with the outcome of a decision."""
 
 RETURN = "return_to_go"
-"""A column that is worked out: what is earned from a decision to the end of its episode, discounted."""
+"""A computed column: discounted return from a decision to the end of its episode."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Place:
 
 
 class Reader:
-    """Deals out the rows of a dataset for ever.
+    """Yields the rows of a dataset in random order, without end.
 
     Args:
         folder: of the dataset.
@@ -54,7 +54,7 @@ class Reader:
         columns: to read; `return_to_go` among them is worked out.
         seed: of the order.
         gamma: discount per tick, of `return_to_go` and within `n_step`.
-        read_before: rows that were dealt out before; it goes on with the next.
+        read_before: rows that were yielded before; the reader continues after them.
         n_step: decisions that a transition goes over, see `ahead`; the columns of `AHEAD` are needed then.
     """
 
@@ -127,7 +127,7 @@ class Reader:
         return rows
 
     def _after(self, rows: int) -> tuple[int, int]:
-        """The lot that the row after so many is in, and how many come before it there."""
+        """Batch of the row after the first `rows`, and the number of rows before it in that batch."""
         turns, skipped = divmod(rows, self.manifest.rows)
         batch = turns * self._per_pass
         while skipped >= (size := sum(place.rows for place in self._groups_of(batch))):
@@ -136,7 +136,7 @@ class Reader:
         return batch, skipped
 
     def _read(self, batch: int) -> Rows:
-        """A lot, in random order."""
+        """Read a batch, in random order."""
         places = self._groups_of(batch)
         parts = [self._part(place) for place in places]
         rows: Rows = {name: np.concatenate([part[name] for part in parts]) for name in self.columns}
@@ -212,9 +212,9 @@ def ahead(rows: Rows, goes_on: NDArray[np.bool_], n_step: int, gamma: float) -> 
 def returns_to_go(
     episode: NDArray[Any], t: NDArray[Any], rewards: FloatArray, discounts: FloatArray
 ) -> NDArray[np.float32]:
-    """What is earned from each decision to the end of its episode.
+    """Discounted return from each decision to the end of its episode.
 
-    An episode that was cut is taken for one that ended: what comes after the cut is not known.
+    A truncated episode counts as a terminated one: its later rewards are not known.
 
     Args:
         episode: (row,) number of its episode.
@@ -264,7 +264,7 @@ def _count(rows: Rows) -> int:
 
 
 def _cut(rows: Rows, count: int) -> tuple[Rows, Rows | None]:
-    """The first so many rows, and the rest, if there is one."""
+    """Split rows into the first `count` and the rest; None: there is no rest."""
     first = {name: values[:count] for name, values in rows.items()}
     if count == _count(rows):
         return first, None

@@ -25,7 +25,7 @@ class Recipe(Frozen):
     seed: int = Field(0, ge=0, description="of episodes and noise")
 
     def rooted(self) -> Recipe:
-        """The same with trained policies named from the root, to go on from any folder."""
+        """Copy with absolute paths of trained policies, so that any working folder can resume it."""
         behaviors = [
             behavior.model_copy(update={"policy": str(Path(behavior.policy).resolve())})
             if is_checkpoint(behavior.policy)

@@ -22,21 +22,21 @@ from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
 ROW_GROUP_BYTES = 16 << 20
-"""Before it is compressed; what is read at once. Small ones mix better where rows are drawn at random."""
+"""Bytes before compression, read at once. Small groups mix better where rows are drawn at random."""
 
 DRAWN, NOISE = range(2)
 """Streams of random numbers below a seed: one per episode, one per shard."""
 
 
 class EpisodeEntry(Frozen):
-    """What is kept of an episode beside its rows.
+    """Facts about an episode that are stored besides its rows.
 
     Attributes:
         eps_id: of its rows.
-        behavior: who decided.
+        behavior: policy that decided.
         rows: decisions.
         reward: sum of its rewards, not discounted.
-        metrics: of `rlsched simulate`; those that cannot be said are left out.
+        metrics: of `rlsched simulate`; those that it does not have are left out.
     """
 
     eps_id: str
@@ -47,7 +47,7 @@ class EpisodeEntry(Frozen):
 
 
 def shape_of(scenario: Scenario, num_resources: int) -> Shape:
-    """How wide the columns of a scenario's datasets are."""
+    """Widths of the columns in datasets of a scenario."""
     layout = Layout.of(scenario.observation, scenario.decision, num_resources)
     return Shape(size=layout.size, actions=layout.num_actions, costs=tuple(scenario.objective.costs))
 
@@ -129,7 +129,7 @@ class Recording:
         return playing
 
     def _step(self, block: _Block) -> None:
-        """One decision of everybody who is still playing."""
+        """Make one decision in every episode that is not over."""
         sim, at = self.sim, block.steps
         playing = self._playing()
         block.deciding[at] = playing
@@ -182,12 +182,12 @@ class Recording:
 
 
 def episode_name(number: int) -> str:
-    """What the episode of that number is called in its rows."""
+    """Value of `eps_id` of the episode with this number."""
     return f"{number:08d}"
 
 
 class _Block:
-    """Some steps of everybody, before they are put in order."""
+    """Some steps of all environments, before they are sorted by episode."""
 
     def __init__(self, shape: Shape, room: int, envs: int) -> None:
         self.room, self.steps = room, 0
@@ -207,7 +207,7 @@ class _Block:
         return self.steps == self.room
 
     def show(self, sim: VectorSimulator) -> None:
-        """Write down what is seen before the next step."""
+        """Store the observations and masks before the next step."""
         self.obs[self.steps] = sim.obs
         self.mask[self.steps] = sim.mask
 
@@ -216,7 +216,7 @@ class _Block:
 
 
 def drawn(feed: EpisodeFeed, seed: int, first: int, count: int) -> tuple[list[Episode], IntArray]:
-    """Episodes, and a seed for each queue order that wants one."""
+    """Episodes, and a seed for the heuristic of each."""
     rngs = [np.random.default_rng([seed, DRAWN, number]) for number in range(first, first + count)]
     episodes = [feed.training(rng) for rng in rngs]
     return episodes, np.array([int(rng.integers(2**31)) for rng in rngs])

@@ -1,9 +1,8 @@
-"""What the scheduler of a trace really did, replayed in the simulator.
+"""The recorded schedule of a trace as a behavior policy, replayed in the simulator.
 
-A trace says when each job started. At every decision the job whose start is next takes it, if it came before
-the simulator would ask again; else time passes. What the simulator cannot follow is counted: jobs start
-later that stand too far back in the queue, or whose units are not free, and earlier where an action rule
-knows no waiting.
+A trace says when each job started. Every decision takes the job with the next recorded start, if that is
+before the simulator's next decision; else time passes. Deviations are counted. Jobs start later if they are
+too far back in the queue or their units are not free, and earlier where an action rule has no waiting.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ FOLLOWED = (
     "not_started",
     "later_s",
 )
-"""What is told of a replay beside its metrics: counts of jobs, and the seconds that they were late in all."""
+"""Figures of a replay besides its metrics: counts of jobs, and the sum of their delays in seconds."""
 
 SAME_S = 60
 """Seconds that a start may be off and still be the one of the trace: schedulers look around that often."""
@@ -73,9 +72,9 @@ class RecordedActor:
         return probabilities
 
     def followed(self, env: int) -> dict[str, float]:
-        """How far the replay kept to the record, by the names in `FOLLOWED`.
+        """Deviations of the replay from the recorded schedule, by the names in `FOLLOWED`.
 
-        A job that starts earlier may have done so at the last question before its start (`by_event`).
+        A job that starts earlier may have done so at the last decision before its start (`by_event`).
         """
         record, tick_s = self._records[env], self._sim.scenario.cluster.tick_s
         began = self._sim.starts(env)
@@ -109,7 +108,7 @@ class RecordedActor:
             return idle
         if not mask[idle]:
             return int(np.where(legal, record.starts[rows], NEVER).argmin())
-        # Whoever started later must not take the units of who did before, and cannot yet.
+        # A job with a later recorded start must not take the units of an earlier one, and cannot yet.
         counts = legal | (record.jobs.start[rows] >= 0)
         starts = np.where(counts, record.starts[rows], NEVER)
         first = int(starts.argmin())
@@ -119,7 +118,7 @@ class RecordedActor:
         return first
 
     def _unseen(self, record: Record, began: IntArray, late: IntArray, within: int) -> int:
-        """How many of these jobs had a window full of others before them when they were to start."""
+        """Number of these jobs whose window was full of other jobs when they were to start."""
         dequeued = np.where(began < 0, NEVER, began)  # the queue
         unseen = 0
         for job in late:

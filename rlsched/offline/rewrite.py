@@ -19,10 +19,10 @@ from rlsched.offline.record import EpisodeEntry
 from rlsched.offline.shards import episodes_of, open_shard, read_group
 
 SAME = ("cluster", "decision", "observation", "objective")
-"""Parts of a scenario that datasets must share to be one: what is seen, done and earned."""
+"""Parts of a scenario that datasets must share to be mixed: those of observations, actions and rewards."""
 
 OF_THE_FIRST = ("power", "workload", "episode")
-"""Others: a mix has those of its first dataset, and what learns from it is validated in them."""
+"""Other parts: a mix has those of its first dataset, and policies trained on it are validated in them."""
 
 Progress = Callable[[int], None]
 
@@ -34,7 +34,7 @@ class Source:
     Attributes:
         folder: of the dataset.
         manifest: of the dataset.
-        prefix: of its episodes in what is made from it; datasets number theirs alike.
+        prefix: of its episodes' names in the new dataset, since all datasets number theirs alike.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ def check_compatible(sources: Sequence[Source]) -> None:
     """See whether datasets can be mixed.
 
     Raises:
-        BadInputError: they differ in what is seen, done or earned.
+        BadInputError: they differ in observations, actions or rewards.
     """
     first = sources[0]
     for source in sources[1:]:
@@ -95,7 +95,7 @@ def choose_mix(
     Args:
         sources: of the episodes.
         shares: of the rows, in proportion.
-        rows: at least so many in all; None: as many as the shares allow.
+        rows: least number in all; None: as many as the shares allow.
         seed: of the draw.
 
     Raises:

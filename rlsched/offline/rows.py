@@ -1,4 +1,4 @@
-"""Whether rows of a dataset can be: numbers, masks, actions, and that each goes on from the one before it."""
+"""Checks of a dataset's rows: numbers, masks, actions, and that each row continues the one before it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BrokenError(Exception):
 
 @dataclass
 class _Open:
-    """The last row of an episode that goes on."""
+    """The last row of an episode that is not over."""
 
     t: int
     behavior: str
@@ -35,7 +35,7 @@ class _Open:
 
 @dataclass
 class Rows:
-    """Rows that are looked at in order, and what must hold from one to the next.
+    """Checks rows in order, each by itself and against the one before it.
 
     Attributes:
         shape: of the dataset.
@@ -44,7 +44,7 @@ class Rows:
         count: rows so far.
         lengths: rows of the episodes so far.
         rewards: their sums.
-        behaviors: who decided in them.
+        behaviors: their behavior policies.
     """
 
     shape: Shape
@@ -113,7 +113,7 @@ class Rows:
             self._first(illegal, f"action {actions[illegal.argmax()]} is outside its mask")
 
     def _check_episodes(self, table: pa.Table) -> None:
-        """Each row must go on from the one before it in its episode."""
+        """Check that each row continues the one before it in its episode."""
         names, code = _encoded(table.column("eps_id"))
         behaviors, which_behavior = _encoded(table.column("behavior"))
         for number, behavior in enumerate(behaviors):
@@ -175,12 +175,12 @@ class Rows:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
-    """The words of a column, and which of them stands in each row."""
+    """Words of a column, and the index of each row's word."""
     array = column.combine_chunks().dictionary_encode()
     return array.dictionary.to_pylist(), array.indices.to_numpy()
 
 
 def _after_first(wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of all rows, where something was found of all but the first."""
+    """Flags of all rows from those of all but the first, whose flag is False."""
     shifted: NDArray[Any] = np.concatenate([[False], wrong])
     return shifted

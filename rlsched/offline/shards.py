@@ -1,4 +1,4 @@
-"""Shards: Parquet files, there whole or not at all, with what is known of their episodes at their end."""
+"""Shards: Parquet files that are whole or absent, with facts about their episodes in the footer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlsched.settings import Frozen
 
 ENDING = ".parquet"
 FACTS = b"rlsched"
-"""Key of what is known of the episodes, in the metadata at the end of a file."""
+"""Key of the facts about the episodes, in the metadata at the end of a file."""
 
 WORDS = ("eps_id", "behavior")
 WAITING = 2
@@ -49,7 +49,7 @@ class Shard(Frozen):
 
 
 def shard_name(number: int) -> str:
-    """What the shard of that number is called."""
+    """File name of the shard with this number."""
     return f"part-{number:05d}{ENDING}"
 
 
@@ -149,7 +149,7 @@ class _Hashed(io.RawIOBase):
         return self.size
 
     def drop(self, *, to_disk: bool = False) -> None:
-        """Write nothing more: Arrow's writer insists on an end, also of what is thrown away.
+        """Write nothing more: Arrow's writer insists on a footer, also for discarded files.
 
         Args:
             to_disk: wait until what was written is there even if the power fails.
@@ -200,15 +200,15 @@ def read_group(
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, without the rest of what a library says of it."""
+    """The first line of an error message, without a full stop."""
     return str(error).partition("\n")[0].rstrip(".")
 
 
 def episodes_of(path: Path) -> list[EpisodeEntry]:
-    """What is known of the episodes of a shard.
+    """Entries of the episodes in a shard.
 
     Raises:
-        BadInputError: it cannot be read, or nothing is known.
+        BadInputError: it cannot be read, or has no entries.
     """
     with open_shard(path) as file:
         facts = (file.metadata.metadata or {}).get(FACTS)

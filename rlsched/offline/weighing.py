@@ -1,4 +1,4 @@
-"""Weighted importance sampling: what a policy would earn, by how much likelier it does what was done.
+"""Weighted importance sampling: returns of a dataset, weighted by the likelihood ratio of a policy.
 
 Per decision [Precup et al. 2000; Thomas 2015].
 """
@@ -11,34 +11,34 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.offline.episodes import GROUPS, Chunk
 
 GREATEST_LOG = 300.0
-"""Of a weight, whose square is still a number."""
+"""Largest logarithm of a weight; the square of such a weight is still finite."""
 
 COVERED = 0.95
-"""Of what the dataset earned, by a time at which some of its episodes still go on as a policy would."""
+"""Least share of the dataset's absolute rewards, at decisions with weights above 0, for an estimate."""
 
 LEAST_EARNED = 1e-300
-"""Where nobody earned anything, nothing rests upon any episode."""
+"""Smallest divisor: where the dataset has no rewards, the effective number of episodes is 0."""
 
 
 class Weighing:
-    """Weighted importance sampling per decision, of a policy or of who decided.
+    """Weighted importance sampling per decision, of a policy or of the behavior policies.
 
     An episode that has ended earns nothing more, and still counts.
     """
 
     def __init__(self) -> None:
-        # By decision and group: earned, weight, its square; by the dataset: earned or lost, 1.
+        # By decision and group, sums of: weight x reward, weight, its square; |reward|, 1 (unweighted).
         self._sums = np.zeros((5, 0, GROUPS))
         self._ended = np.zeros((5, 0, GROUPS))  # from here on
         self._ratio: dict[str, float] = {}
         self._never: dict[str, float] = {}
 
     def add(self, chunk: Chunk, chances: FloatArray, gamma: float) -> None:
-        """More rows, in order.
+        """Add more rows, in order.
 
         Args:
             chunk: the rows.
-            chances: (row,) of the policy, to do what was done.
+            chances: (row,) probability of the recorded action under the policy.
             gamma: discount per tick.
         """
         never = chances <= 0.0
@@ -58,9 +58,10 @@ class Weighing:
         _sum_up(self._ended, t[over] + 1, chunk.group[over], columns[:, over])
 
     def estimates(self, counts: FloatArray) -> FloatArray:
-        """(resample,) earned, with so many of each group (resample, group); NaN where it cannot be said.
+        """(resample,) returns, with each group counted as in (resample, group); NaN without an estimate.
 
-        That is where no episode is left, at a time by which the dataset's have not earned nearly all.
+        There is none where all weights become 0 before the dataset's episodes have earned nearly all, see
+        `COVERED`.
         """
         totals = self._totals()
         earned, weight, by_dataset, episodes = (totals[k] @ counts.T for k in (0, 1, 3, 4))
@@ -72,7 +73,7 @@ class Weighing:
 
     @property
     def effective(self) -> float:
-        """Episodes that it rests upon, on average over what the dataset earned."""
+        """Effective sample size in episodes, averaged over decisions by the dataset's absolute rewards."""
         weight, square, earned = self._totals()[1:4].sum(axis=2)
         resting = np.divide(weight**2, square, out=np.zeros_like(weight), where=square > 0)
         return float((resting * earned).sum() / max(float(earned.sum()), LEAST_EARNED))

@@ -1,4 +1,4 @@
-"""What is rewarded and what must stay within limits: terms, presets and their weights."""
+"""Objectives: reward terms, presets and their weights, and limits on costs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
 
 
 class Objective(Frozen):
-    """What is rewarded, a weighted sum of named terms, and what must stay within limits."""
+    """The objective: a weighted sum of named reward terms, and limits on costs."""
 
     reward: dict[Term, Annotated[float, Field(ge=-MOST, le=MOST)]] = Field(
         {"bounded_slowdown": 1.0}, min_length=1, description="term -> weight; rlsched objectives lists them"
@@ -96,7 +96,8 @@ class Objective(Frozen):
     gamma: float = Field(1.0, gt=0, le=1, description="discount per tick inside a decision (smdp)")
     baseline: tuple[str, ...] = Field(
         (),
-        description="greedy orders; rewards are divided by jobs x the best one's slowdown ** the exponent",
+        description="greedy heuristics; rewards are divided by jobs x the best one's slowdown ** "
+        "the exponent",
     )
     baseline_exponent: float = Field(
         1.0,
@@ -117,12 +118,12 @@ class Objective(Frozen):
         return {name: limit for name, limit in self.costs.items() if limit is not None}
 
     def limited(self, cost: float, jobs: int) -> float:
-        """What limits are compared with: a cost of an episode to which so many jobs were submitted."""
+        """The cost of an episode as limits count it: whole, or per submitted job (`limits_per: job`)."""
         return cost / max(jobs, 1) if self.limits_per == "job" else cost
 
     @classmethod
     def preset(cls, word: str) -> dict[str, Any] | None:
-        """Rewards and costs by their usual name; what another reward was divided by is left out."""
+        """Settings of a preset, which reset the costs and the baseline; None: there is no such preset."""
         named = OBJECTIVE_PRESETS.get(word)
         return None if named is None else {"costs": {}, "baseline": (), **named}
 

@@ -129,7 +129,7 @@ class DecisionService:
                 handle.metrics.remote().result(timeout_s=TIMEOUT_S)
             except (KeyError, TimeoutError):
                 pass  # it is unknown yet, or starts
-            except Exception as error:  # Ray raises many kinds; this replica goes on looking
+            except Exception as error:  # Ray raises many kinds; this replica keeps looking
                 if str(error) != last_error:
                     LOG.warning("there is no ledger: %s", error)
                 last_error = str(error)

@@ -59,7 +59,7 @@ class Gate(Frozen):
     )
 
     def rooted(self) -> Gate:
-        """With an absolute path of the trace."""
+        """Copy with an absolute path of the trace."""
         return self.model_copy(update={"trace": self.trace.absolute()})
 
 
@@ -115,7 +115,7 @@ class ServeConfig(Frozen):
         return self.model_copy(update={"hosts": tuple(dict.fromkeys(names))}).rooted()
 
     def rooted(self) -> ServeConfig:
-        """With absolute paths, for replicas elsewhere; links stay, since their targets may change."""
+        """Copy with absolute paths, for replicas elsewhere; links stay, since their targets may change."""
         return self.model_copy(
             update={
                 "policies": {name: path.absolute() for name, path in self.policies.items()},

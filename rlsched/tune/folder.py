@@ -113,7 +113,7 @@ class TrialFolder:
         write_whole(seed_folder(self.path, seed) / DONE, b"")
 
     def read_rung(self, steps: int) -> list[Run] | None:
-        """The results of all seeds at the rung after so many decisions; None: not reached."""
+        """The results of all seeds at the rung after `steps` decisions; None: not reached."""
         file = self.path / f"halt-{steps}.json"
         if not file.is_file():
             return None

@@ -54,7 +54,7 @@ Reason = Literal["all tried", "interrupted"]
 
 @dataclass(frozen=True)
 class SweepEnd:
-    """How a sweep ended.
+    """Outcome of a sweep.
 
     Attributes:
         reason: of the end.

@@ -30,7 +30,7 @@ STOP_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes:
         trials: number of all trials.

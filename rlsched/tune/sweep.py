@@ -1,4 +1,4 @@
-"""Settings of a sweep: what is trained or evaluated, the searched settings, the search, the objectives."""
+"""Settings of a sweep: the training or evaluation, the searched settings, the search, the objectives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_DRAWS = 100
 
 
 class Search(Frozen):
-    """How points are chosen, and how long each is trained."""
+    """Search method: the choice of points, and the length of their training."""
 
     renamed: ClassVar[Mapping[str, str]] = {"reduction": "reduction_factor", "halts": "rungs"}
 

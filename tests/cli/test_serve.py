@@ -108,7 +108,7 @@ def test_what_cannot_be_served(rlsched: Run, run_folder: Path, tmp_path: Path) -
             f"error: --token-file: cannot read {str(tmp_path / 'none')!r}",
         ),
         ((policy, "--fallback", "sjf:esy"), "error: --fallback: unknown rule 'esy'; use one of easy, greedy"),
-        ((policy, "--fallback", "sfj"), "error: --fallback: unknown order 'sfj'; use one of fcfs, sjf"),
+        ((policy, "--fallback", "sfj"), "error: --fallback: unknown heuristic 'sfj'; use one of fcfs, sjf"),
         (("--config", tmp_path / "bad.yaml"), f"error: {tmp_path / 'bad.yaml'}: scalling: unknown key"),
         ((policy, "--log", policy / "policy.json"), "error: --log: "),
     ):

@@ -105,7 +105,7 @@ class WarmStart(Frozen):
 
     teacher: str | None = Field(
         None,
-        description="a queue order, or the folder of a trained policy; left out: none, but with a horizon "
+        description="a heuristic, or the folder of a trained policy; left out: none, but with a horizon "
         "sjf where waits are rewarded, else packing (ppo, cocorl, appo, dqn)",
     )
     decisions: int = Field(50_000, ge=0, description="of the teacher, that are learned from; 0: none")

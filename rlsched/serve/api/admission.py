@@ -205,7 +205,7 @@ class Bodies:
         return body[: body.tell()]
 
     def _part(self, message: Mapping[str, object], size: int) -> bytes:
-        """The bytes of a message, after so many earlier ones."""
+        """Bytes of a message that follows `size` earlier bytes."""
         if message["type"] == "http.disconnect":
             raise GoneError
         part = message.get("body", b"")

@@ -36,7 +36,7 @@ def check_repeats(text: bytes) -> None:
 
 @kernel
 def _may_repeat(text: NDArray[np.uint8], levels: IntArray, keys: IntArray) -> bool:
-    """Whether a key stands twice, or that cannot be said here.
+    """Whether a key occurs twice, or may occur twice for all that this check can tell.
 
     Args:
         text: JSON.

@@ -41,7 +41,7 @@ COLUMN_LISTS: dict[str, type[Jobs]] = {
     "suspended": WaitingJobs,
     "waiting": WaitingJobs,
 }
-"""The same lists as columns."""
+"""Job lists of a batch as columns."""
 
 CLUSTER_FIELDS = Cluster.__struct_fields__
 

@@ -275,6 +275,6 @@ def _units_on(formulation: Formulation, clusters: Clusters, resources: int) -> N
 
 
 def _padded(values: Sequence[float], length: int) -> FloatArray:
-    """A forecast of so many ticks; its last value stands for all later ones."""
+    """A forecast of `length` ticks; its last value counts for all later ones."""
     known = np.array(values[:length], np.float64)
     return np.pad(known, (0, length - len(known)), mode="edge")

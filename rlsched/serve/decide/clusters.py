@@ -221,7 +221,7 @@ class Clusters:
         return self.take(np.lexsort((submit, precedence, self.cluster)))
 
     def take(self, jobs: IntArray | NDArray[np.bool_]) -> Clusters:
-        """The same clusters with these jobs, in this order."""
+        """Copy of the clusters with these jobs, in this order."""
         arrays: dict[str, Any] = {name: getattr(self, name)[jobs] for name in JOB_ARRAYS}
         return replace(self, **arrays)
 

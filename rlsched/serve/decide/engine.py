@@ -105,7 +105,7 @@ class LoadedPolicy:
 
     @property
     def gate_figures(self) -> dict[str, Any] | None:
-        """The same for machines; None without a gate."""
+        """Result of the gate as figures for machines; None without a gate."""
         return None if self.gate_result is None else self.gate_result.figures | {"line": self.gate}
 
     def replace_inference(self) -> None:
@@ -114,7 +114,7 @@ class LoadedPolicy:
 
 
 def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPolicy:
-    """Load a policy, hold it against the gate if there is one, and let it decide once, which compiles it.
+    """Load a policy, check it with the gate if there is one, and let it decide once, which compiles it.
 
     Raises:
         BadInputError: there is no policy, it is damaged, it does not support the heuristic, or the gate
@@ -197,7 +197,7 @@ class Engine:
                 plans = inference.by_policy(batch)
             except BadInputError:
                 raise
-            except Exception as error:  # the cluster must not stand still, whatever the error
+            except Exception as error:  # the cluster needs a decision, whatever the error
                 LOG.exception("policy %s failed", loaded.name)
                 failure = f"{type(error).__name__}: {error}"
             answers |= _answers(loaded, inference, batch, plans, failure, explain)

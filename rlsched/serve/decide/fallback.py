@@ -46,7 +46,7 @@ class FallbackHeuristic:
         name, rule, _ = parse_spec("--fallback", text or "fcfs")
         if name not in PRIORITIES:
             raise BadInputError(
-                "--fallback", f"unknown order {name!r}", f"use one of {', '.join(PRIORITIES)}"
+                "--fallback", f"unknown heuristic {name!r}", f"use one of {', '.join(PRIORITIES)}"
             )
         if rule and rule not in rules:
             raise BadInputError("--fallback", f"unknown rule {rule!r}", f"use one of {', '.join(rules)}")
@@ -71,5 +71,5 @@ class FallbackHeuristic:
 
     @property
     def in_core(self) -> tuple[str, str]:
-        """Names in the core: without a horizon the scenario's action rule stands for the rule."""
+        """Names in the core: without a horizon the scenario's action rule replaces the placement rule."""
         return self.priority_rule, self.rule if self.rule in PLACEMENTS else "now"

@@ -73,7 +73,7 @@ class NotFiniteError(ArithmeticError):
 
 
 class SimulatorCache:
-    """Simulators of clusters that stand still, by size; the least recently used is dropped.
+    """Snapshot simulators by size; the least recently used is dropped.
 
     Args:
         scenario: decision rules and observations.
@@ -139,7 +139,7 @@ class BatchInference:
         self._heuristic_simulators = SimulatorCache(heuristic.scenario(policy.scenario), heuristic.in_core)
 
     def copy(self) -> BatchInference:
-        """The same for another thread."""
+        """Copy for another thread."""
         return BatchInference(self.policy, self.units.tolist(), self.heuristic, self.max_jobs)
 
     def batches(self, requests: Sequence[Request]) -> list[Batch]:

@@ -1,6 +1,6 @@
 """The ledger: metrics of all replicas, and recent records of clusters.
 
-A replica sends its metrics as they stand: nothing counts twice or is lost if the ledger restarts.
+A replica sends the totals of its metrics: nothing counts twice or is lost if the ledger restarts.
 It sends each record once. It drops and counts records that the ledger cannot take.
 """
 
@@ -39,7 +39,7 @@ class Ledger:
 
         Args:
             replica: its name.
-            samples: its metrics as they stand.
+            samples: totals of its metrics.
             clusters: its new records by cluster.
         """
         self._samples[replica] = (time.time(), samples)

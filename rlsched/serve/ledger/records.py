@@ -16,7 +16,7 @@ MAX_RECORDS = 300
 """Records of each cluster for the page."""
 
 MAX_RECORDS_PER_REQUEST = 32
-"""Of these, from one request: a client that sends more states of a cluster at once replays them."""
+"""Records of a cluster from one request: a client that sends more states of it at once replays them."""
 
 MAX_RECORDED_JOBS = 50_000
 """Jobs in the records of a cluster: large clusters have fewer records."""

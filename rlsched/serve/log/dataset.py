@@ -25,8 +25,10 @@ from rlsched.versions import versions
 
 SHARD_ROWS = 8192
 SHARD_BYTES, OPEN_BYTES = 32 << 20, 128 << 20
-"""A shard has so many rows at most, or as many as have so many bytes; writing it takes three times that.
-Open episodes have so many bytes together."""
+"""Most bytes of a shard, which has at most `SHARD_ROWS` rows, and of all open episodes together.
+
+Writing a shard takes three times its bytes.
+"""
 
 MAX_RETRIED = 64
 """Episodes that could not be written and are tried again."""

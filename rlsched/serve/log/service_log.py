@@ -31,7 +31,7 @@ MAX_WAITING = 50_000
 
 
 class ServiceLog:
-    """Writes all records in a thread; it counts records that cannot be written, and the service goes on.
+    """Writes all records in a thread; it counts records that cannot be written, and never stops the service.
 
     Args:
         config: settings of the service.

@@ -48,7 +48,7 @@ def ahead_charts(state: ClusterState, answer: Answer, tick_s: int, horizon: int,
     axis = TimeAxis(state.now, state.now + ticks * tick_s, state.now)
 
     def series(values: Sequence[float]) -> list[tuple[float, float | None]]:
-        """Points of a forecast; its last value stands for all later ticks."""
+        """Points of a forecast; its last value counts for all later ticks."""
         points = [(float(state.now + k * tick_s), float(value)) for k, value in enumerate(values[:ticks])]
         return [*points, (axis.end, points[-1][1])]
 

@@ -1,8 +1,8 @@
 """Charts as SVG inside a page: they stretch with it, and their words keep their size.
 
-Places along the time axis are percentages, so that a chart is as wide as what it stands in; lines are drawn
-in a picture of 1,000 steps that is stretched to it. Labels hang outside of the picture, in margins that the
-style leaves.
+Places along the time axis are percentages, so that a chart is as wide as the element around it. Lines are
+drawn in a picture of 1,000 steps that is stretched to it. Labels hang outside of the picture, in margins that
+the style leaves.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def inert(text: object, length: int = 40) -> str:
 
     Args:
         text: a name, an id, a message.
-        length: letters; of what is longer the middle is left out.
+        length: letters; longer texts lose their middle.
     """
     visible = "".join(letter if letter.isprintable() else "\ufffd" for letter in str(text))
     if len(visible) > length:
@@ -64,7 +64,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Of the width, as short as may be."""
+    """A share of the width as a percentage, as short as possible."""
     return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
 
 
@@ -104,7 +104,7 @@ class TimeAxis:
         return min(1.0, max(0.0, (time - self.begin) / (self.end - self.begin)))
 
     def ticks(self) -> list[Tick]:
-        """Where people expect them, counted from now."""
+        """Ticks at round distances from now, where people expect them."""
         step = time_step(self.end - self.begin)
         unit, size = next((unit for unit in UNITS if step >= unit[1]), UNITS[-1])
         first, last = ceil((self.begin - self.now) / step), floor((self.end - self.now) / step)
@@ -131,7 +131,7 @@ def levels(top: float, *, whole: bool = False) -> list[float]:
 
     Args:
         top: the largest value.
-        whole: no step below 1: what is counted has no halves.
+        whole: no step below 1, for counts.
     """
     if top <= 0:
         return [0.0, 1.0]
@@ -157,11 +157,11 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """What a chart is drawn into.
+    """Title, axes and size of a chart.
 
     Attributes:
         title: what it shows.
-        described: the same in a sentence or two, for screen readers.
+        described: a sentence or two about it, for screen readers.
         axis: of time.
         marks: of the other axis, from 0 up.
         height: pixels.
@@ -180,7 +180,7 @@ class Frame:
         return round(self.height * (1 - value / self.marks[-1]), 1)
 
     def around(self, drawn: str) -> str:
-        """The whole picture around what is drawn in it (SVG)."""
+        """The whole picture around its content (SVG)."""
         grid = "".join(
             f'<line class="grid" x2="100%" y1="{self.y(mark)}" y2="{self.y(mark)}"/>'
             f'<text class="mark" x="-8" y="{self.y(mark) + 4:g}">{escape(compact(mark))}</text>'
@@ -239,7 +239,7 @@ def step_chart(frame: Frame, lines: Sequence[Line], failed: Sequence[float] = ()
     Args:
         frame: what they are drawn into.
         lines: the values; later ones lie above.
-        failed: seconds at which a mark stands at the lower edge.
+        failed: seconds at which a mark is drawn at the lower edge.
         note: below, as HTML.
     """
     paths = "".join(f'<path class="line {line.look}" d="{_path(frame, line)}"/>' for line in lines)

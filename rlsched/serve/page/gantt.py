@@ -111,7 +111,7 @@ _STRIPES = (
 
 
 def _notes(schedule: Schedule, axis: TimeAxis) -> list[str]:
-    """What the chart does not show."""
+    """Notes about jobs that the chart does not show."""
     notes = []
     if not schedule.bars:
         notes.append("No job runs, and none is to start.")

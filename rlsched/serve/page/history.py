@@ -21,7 +21,7 @@ class Point:
 
     Attributes:
         now: its time, seconds.
-        waiting: jobs, with those that wait to go on.
+        waiting: jobs, with the suspended ones.
         used: units that jobs hold.
         free: units; None: not known.
         battery_kwh: level; None: not known.

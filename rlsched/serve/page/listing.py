@@ -24,7 +24,7 @@ SHADOW_DECISIONS = 3
 """Decisions of a shadow in the table."""
 
 LAST_S = 253_402_300_799.0
-"""The end of the year 9999; no calendar goes on."""
+"""The end of the year 9999, the last that calendars support."""
 
 NOTHING = "–"  # noqa: RUF001 - the usual sign for a missing figure
 

@@ -13,7 +13,7 @@ MAX_JOBS = 400
 """Jobs that are drawn, those with most units."""
 
 MAX_COMING = 100
-"""Of them, jobs that start now or later."""
+"""Most jobs among them that start now or later."""
 
 STAIRS = 60
 """Steps in which jobs that are not drawn release their units."""

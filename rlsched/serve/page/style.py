@@ -9,7 +9,7 @@ from rlsched.report.stylesheet import STYLESHEET
 from rlsched.serve.page.drawing import BETWEEN
 
 RENEWED_S = 2
-"""Seconds between looks for what is new."""
+"""Seconds between requests for updates."""
 
 STYLE = (
     STYLESHEET
@@ -133,4 +133,4 @@ POLICY = (
     f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
     f"script-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
 )
-"""What a browser may do for this page: run that script, ask this service, and nothing else."""
+"""Content security policy of the page: that script, requests to this service, and nothing else."""

@@ -57,7 +57,7 @@ class RunningService:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """URL of the service, for clients on this machine where it listens on all addresses."""
         local = self.host in {"0.0.0.0", "127.0.0.1", "::"}
         return f"http://{'localhost' if local else self.host}:{self.port}"
 
@@ -114,7 +114,7 @@ def deployed(
 
 
 def _cleanup(*, local: bool) -> tuple[ExitStack, ExitStack]:
-    """What ends the service, and within it what ends the watch over Ray."""
+    """Two exit stacks: one ends the service, and the other, within it, the watch over Ray."""
     import ray
     from ray import serve
 

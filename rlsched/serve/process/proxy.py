@@ -1,8 +1,8 @@
 """HAProxy before the replicas: changes to Ray Serve's configuration for slow clients and dying processes.
 
 Serve writes HAProxy's configuration from a template, in which an idle client may stay for an hour and
-everybody sees statistics. Few of these are settings, so the template is changed when Serve's processes import
-it (`lean_imports`). A version of Ray with another template is refused, instead of a partial change.
+every client sees statistics. Few of these are settings, so the template is changed when Serve's processes
+import it (`lean_imports`). A version of Ray with another template is refused, instead of a partial change.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def keep_running(module: Any) -> None:
     """Change the module whose `HAProxyApi` starts HAProxy.
 
     A dead HAProxy starts again at the health check of its manager; Serve would first start another manager,
-    half a minute later. Connections wait in the listening socket. If the manager is killed, HAProxy goes on,
+    half a minute later. Connections wait in the listening socket. If the manager is killed, HAProxy stays,
     and the next manager takes over once it knows the replicas. HAProxy ends with its node of Ray.
     """
     api = module.HAProxyApi

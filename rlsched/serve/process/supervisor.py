@@ -68,7 +68,7 @@ class Supervised:
         listening: the socket of the service; None: Serve opens one.
         config: settings of the service, from the first process.
         gate: its results, in figures.
-        announced: whether an earlier start has told the user that the service answers.
+        announced: whether an earlier start has printed that the service answers.
     """
 
     parent: socket.socket
