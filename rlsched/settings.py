@@ -100,7 +100,7 @@ def apply_overrides(
             raise BadInputError(
                 "--set", f"{_excerpt(override)} has more than {MOST_DEPTH} levels", "shorten the path"
             )
-        parents, last = _present_path(model, parents, last)
+        *parents, last = present_path(model, path).split(".")
         node: Any = result
         for key in parents:
             node = _child(node, key, override)
@@ -122,14 +122,14 @@ def apply_overrides(
     return result
 
 
-def _present_path(model: type[BaseModel], parents: list[str], last: str) -> tuple[list[str], str]:
-    """A path with former names of settings replaced by the present ones."""
-    path: list[str] = []
-    for key in (*parents, last):
-        at = _models_at(model, tuple(0 if _is_position(part) else part for part in path))
+def present_path(model: type[BaseModel], path: str) -> str:
+    """A dotted path with former names of settings replaced by the present ones."""
+    keys: list[str] = []
+    for key in path.split("."):
+        at = _models_at(model, tuple(0 if _is_position(part) else part for part in keys))
         owner = next((choice for choice in at if issubclass(choice, Frozen) and key in choice.renamed), None)
-        path.append(key if owner is None else owner.present_name(key))
-    return path[:-1], path[-1]
+        keys.append(key if owner is None else owner.present_name(key))
+    return ".".join(keys)
 
 
 def _preset(model: type[BaseModel], path: tuple[str, ...], value: object) -> dict[str, Any] | None:

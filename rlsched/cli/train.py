@@ -81,7 +81,7 @@ UnconstrainedOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="A trained policy that keeps no limits, for --limit auto."),
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")]
 AddressOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster; left out: this machine.")
 ]

@@ -94,8 +94,8 @@ def settings_of_run(
         if not folder.knows_inputs():
             raise BadInputError(
                 f"--{name}",
-                "the run is of a version that did not write down what it was begun with",
-                f"leave it out, and bring {had[name]} back",
+                "the run is of a version that did not record its inputs",
+                f"remove it, and restore {had[name]}",
             )
     if "trace" in files_moved:
         where = str(folder.path / "train.yaml")

@@ -163,7 +163,7 @@ def rewrite(
     """Read every source once, and write each of its episodes to the parts that chose it.
 
     Args:
-        sources: see `check_alike`.
+        sources: see `check_compatible`.
         parts: into folders without a dataset.
         progress: called with rows that have been read.
 

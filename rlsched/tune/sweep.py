@@ -15,7 +15,7 @@ from rlsched.evaluate.measures import measure
 from rlsched.learn.algorithms.base import ALGORITHMS
 from rlsched.learn.config.training import TrainConfig, parse_config
 from rlsched.scenario import Scenario
-from rlsched.settings import Frozen, SettingError
+from rlsched.settings import Frozen, SettingError, present_path
 from rlsched.tune.space import Domain, Point, assignments
 
 MAX_DRAWS = 100
@@ -134,9 +134,10 @@ class Sweep(Frozen):
                 raise SettingError(f"space.{key}", "cannot be searched", "list seeds outside of the space")
         if "seed" in {*self.base, *assigned}:
             raise SettingError("base", "sets a seed, and each point is trained with all seeds", "set seeds")
+        present = {present_path(TrainConfig, key) for key in assigned}
         for key in self.space:
             self._check_used(key)
-            if key in assigned:
+            if present_path(TrainConfig, key) in present:
                 raise SettingError(f"space.{key}", "is set and searched", "set it, or search it")
         if self.policy is not None:
             for key in sorted({*self.base, *(name.partition(".")[0] for name in assigned)}):

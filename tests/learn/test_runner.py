@@ -37,7 +37,8 @@ def brief() -> Scenario:
 def config_of(simulated: Scenario, *settings: str) -> Any:
     units = len(simulated.cluster.resources)
     alone = "sampling.replicas=1"  # see test_replicas for others
-    return build_config(simulated, make_config({}, "test", [*TINY, alone, *settings]), units)
+    config = make_config({}, "test", [*TINY, alone, *settings]).resolve(simulated)
+    return build_config(simulated, config, units)
 
 
 def runner_of(simulated: Scenario, *settings: str) -> BatchedEnvRunner:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rlsched.learn.algorithms.learners.rare import regression_weights
 from rlsched.learn.networks.popart import PopArt
 
+pytestmark = pytest.mark.slow  # imports Ray
 TARGETS = st.lists(st.floats(-20, 20), min_size=1, max_size=8)
 
 

@@ -18,8 +18,8 @@ class Appo(LearningRates):
     """Asynchronous PPO: runners play on while a thread learns, corrected by V-trace [Luo et al. 2020]."""
 
     fragment: int = Field(32, ge=1, description="decisions per environment and update")
-    buffer_batches: int = Field(4, ge=1, description="batches that are learned from at random")
-    epochs: int = Field(2, ge=1, description="times that each of them is")
+    buffer_batches: int = Field(4, ge=1, description="batches that updates draw from at random")
+    epochs: int = Field(2, ge=1, description="passes over each batch")
     target_every: float = Field(4.0, gt=0, description="rounds of the buffer between moves of the target")
     clip: float = Field(0.2, gt=0, description="largest change of the probability ratio")
     learning_rate: float = Field(3e-4, gt=0, description="at the start of training")
@@ -38,7 +38,7 @@ class AppoAlgorithm(RllibAlgorithm):
     """
 
     name = "appo"
-    summary = "the same while runners play on, corrected for the age of the policy that played, by Ray RLlib"
+    summary = "asynchronous PPO: runners sample while a learner trains, with V-trace correction, by Ray RLlib"
     source = "Luo et al. 2020; Espeholt et al. 2018"
     sections: ClassVar[dict[str, type[Frozen]]] = {"appo": Appo}
     warm_starts = True

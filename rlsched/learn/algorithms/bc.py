@@ -24,9 +24,7 @@ class BcAlgorithm(RllibAlgorithm):
     """Maximises the mean of log pi(a | s) over the decisions (s, a) of a dataset [Pomerleau 1989]."""
 
     name = "bc"
-    summary = (
-        "behavioural cloning: a network learns to choose what the behaviours of a dataset chose; --dataset"
-    )
+    summary = "behavioral cloning: a network learns the actions of a dataset by cross-entropy; --dataset"
     source = "Pomerleau 1989"
     sections: ClassVar[dict[str, type[Frozen]]] = {"bc": Bc}
     dataset = "required"

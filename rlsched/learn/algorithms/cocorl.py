@@ -44,8 +44,8 @@ class CocorlAlgorithm(PpoAlgorithm):
 
     name = "cocorl"
     summary = (
-        "ppo that is refused without limits of costs; each has a multiplier under the control of a PID "
-        "controller"
+        "constrained PPO: each cost with a limit has a Lagrange multiplier under PID control; refused "
+        "without limits"
     )
     source = "Venkataswamy 2023; Stooke et al. 2020"
     sections: ClassVar[dict[str, type[Frozen]]] = {"cocorl": Cocorl}

@@ -44,8 +44,8 @@ class CqlAlgorithm(RllibAlgorithm):
 
     name = "cql"
     summary = (
-        "conservative Q-learning among actions, double and dueling: learns what would have been better, and "
-        "trusts only what the dataset shows; --dataset"
+        "conservative Q-learning among discrete actions, double and dueling: lowers the values of actions "
+        "that the dataset does not show; --dataset"
     )
     source = "Kumar et al. 2020"
     sections: ClassVar[dict[str, type[Frozen]]] = {"cql": Cql}

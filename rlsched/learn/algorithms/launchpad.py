@@ -20,15 +20,19 @@ class Launchpad(Frozen):
 
     renamed: ClassVar[Mapping[str, str]] = {"heat": "temperature"}
 
-    rows: int = Field(1_000_000, ge=1, description="of the dataset that are read before anything is played")
+    rows: int = Field(
+        1_000_000,
+        ge=1,
+        description="decisions read from the dataset before play",
+    )
     share: float = Field(
-        0.25, ge=0, lt=1, description="of every batch that still comes from the dataset while playing"
+        0.25, ge=0, lt=1, description="share of every batch that comes from the dataset while playing"
     )
     temperature: float = Field(
         3.0,
         ge=1,
-        description="that the policy's logits are divided by while playing: what was read makes it too sure, "
-        "and who is sure tries nothing",
+        description="divides the policy's logits while playing: after offline training they are too certain "
+        "for exploration",
     )
 
 
@@ -41,7 +45,10 @@ class LaunchpadAlgorithm(RareAlgorithm):
     """
 
     name = "launchpad"
-    summary = "the same, from a dataset first and then from play, with the settings of rare beside; --dataset"
+    summary = (
+        "offline to online: RARE trains on a dataset first, then on its own episodes mixed with a share of "
+        "the dataset; settings of rare and launchpad; --dataset"
+    )
     source = "Venkataswamy 2023; Ball et al. 2023"
     sections: ClassVar[dict[str, type[Frozen]]] = {"rare": Rare, "launchpad": Launchpad}
     dataset = "required"

@@ -36,7 +36,7 @@ class MarwilAlgorithm(RllibAlgorithm):
     """
 
     name = "marwil"
-    summary = "the same, more so where more was earned than expected; --dataset"
+    summary = "behavioral cloning weighted by advantages: better actions of a dataset count more; --dataset"
     source = "Wang et al. 2018"
     sections: ClassVar[dict[str, type[Frozen]]] = {"marwil": Marwil}
     dataset = "required"

@@ -47,8 +47,8 @@ class PrioritySearchAlgorithm(Algorithm):
 
     name = "priority_search"
     summary = (
-        "a score of jobs, linear or with network.priority_units hidden units, found by CMA-ES on whole "
-        "episodes; needs no Ray"
+        "evolution (CMA-ES) of a priority function of jobs, linear or with network.priority_units hidden "
+        "units, on whole episodes; needs no Ray"
     )
     source = "Carastan-Santos and de Camargo 2017; Hansen 2016"
     sections: ClassVar[dict[str, type[Frozen]]] = {"search": Search}

@@ -53,7 +53,7 @@ class Rare(CriticSettings):
     best_temperature: float = Field(
         0.003,
         ge=1e-6,
-        description="of best: what actions have to differ by to be told apart, of returns of about 1",
+        description="of best: temperature of the softmax over Q values, in units of returns of about 1",
     )
     cql_alpha: float = Field(0.001, ge=0, description="of best, while reading: as cql.alpha")
     cql_temperature: float = Field(0.01, ge=1e-6, description="of best, while reading: as cql.temperature")
@@ -112,9 +112,8 @@ class RareAlgorithm(RllibAlgorithm):
 
     name = "rare"
     summary = (
-        "an actor and twin critics on one encoder: with --dataset the actor does what critics think is best "
-        "that trust what was shown, or critic-regularised regression; from play it goes by what came of its "
-        "decisions, or soft actor-critic"
+        "actor and twin critics on one encoder: with --dataset conservative or critic-regularised (CRR) "
+        "learning; from its own episodes policy gradients, or discrete soft actor-critic (SAC)"
     )
     source = (
         "Venkataswamy 2023; Kumar et al. 2020; Wang et al. 2020; Schulman et al. 2017; Christodoulou 2019"

@@ -55,8 +55,8 @@ class ReinforceAlgorithm(Algorithm):
 
     name = "reinforce"
     summary = (
-        "policy gradient of a network against the mean of trajectories of the same jobs, of all or of those "
-        "of each worker; needs no Ray"
+        "Monte Carlo policy gradient; the baseline is the mean return of trajectories of the same jobs, of "
+        "all or by worker; needs no Ray"
     )
     source = "Williams 1992; Mao et al. 2016; Cunha 2022"
     sections: ClassVar[dict[str, type[Frozen]]] = {"reinforce": Reinforce}

@@ -167,7 +167,7 @@ class Candidates:
 # One loop over rows and actions, longer and more complex than the house allows: in functions of their own its
 # parts would be inlined or called for every job, and float sums could be rounded otherwise.
 @partial(cached, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _decide(
+def _decide(  # noqa: C901
     obs: NDArray[np.float32],
     mask: NDArray[np.int8],
     values: NDArray[np.float32],

@@ -83,7 +83,7 @@ def read_journal(folder: Path, cluster: str | None = None) -> PageData:
     """
     paths = sorted(folder.glob(NAMES), key=_number)
     if not paths:
-        remedy = "name the folder that rlsched serve was told with --log"
+        remedy = "name the folder of rlsched serve --log"
         raise BadInputError(str(folder), "holds no journal", remedy)
     ledger = Ledger()
     for record in _newest(paths):

@@ -46,7 +46,7 @@ class ConstrainedPPO(Supervised, PPO):
     Episodes of a policy that hardly starts anything take long to end. Where those that go on are on their way
     far beyond a limit, their projected cost moves the multiplier.
 
-    `learner_config_dict` holds the `constraints`, and the controllers' `pid` in the `own` settings.
+    `learner_config_dict` holds the `constraints`, and in `settings` the `pid` of the controllers.
 
     Attributes:
         run_fraction: share of the run that is over; rates and the temperature fall with it.

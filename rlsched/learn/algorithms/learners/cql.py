@@ -42,8 +42,8 @@ class ReadingCQLConfig(DQNConfig):
 class CQLLearner(ReadingLearner, TimedDQNLearner):
     """Huber's loss of double Q-learning, and how far the dataset's actions are below the soft maximum.
 
-    `learner_config_dict` holds `gamma`, per tick, and in `own` how much the latter is worth (`alpha`)
-    and the `temperature` of the soft maximum, in units of reward: differences between actions are far
+    `learner_config_dict` holds `gamma`, per tick, and in `settings` the weight `alpha` of the conservative
+    term and the `temperature` of the soft maximum, in units of reward: differences between actions are far
     smaller than returns, and at a temperature of 1 all of them would be alike.
     """
 

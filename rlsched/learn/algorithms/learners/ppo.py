@@ -74,7 +74,7 @@ def lambda_of(learner_settings: Mapping[str, Any]) -> float:
 class PlayedLearner(LeanLearner):
     """A learner of what its own policy played, that makes a batch of pieces of episodes.
 
-    `learner_config_dict` holds `gamma`, per tick, and the algorithm's `own` settings.
+    `learner_config_dict` holds `gamma`, per tick, and the `settings` of the algorithm.
 
     Attributes:
         explained_variance: share of the variance of the last batch's returns that the critic expected.

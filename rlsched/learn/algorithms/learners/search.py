@@ -3,7 +3,7 @@
 Every candidate plays the same random training episodes to their end, all side by side in one vector. Of a
 mixture every part has its share of them: which parts came up would else be most of what sets one generation
 apart from the next. What counts is the mean return, less the price of waits and spans that are near the
-limits of hoarding (`prices`), since validation would keep no such policy. Sources: [Carastan-Santos and
+limits of hoarding (`hoarding`), since validation would keep no such policy. Sources: [Carastan-Santos and
 de Camargo 2017] for learned priority functions, [Hansen 2016] for CMA-ES, which is the library `cma`'s.
 """
 
