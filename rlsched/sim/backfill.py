@@ -23,7 +23,7 @@ ANY, FITS, ADMISSIBLE = range(3)
 
 
 class QueueHeuristic(NamedTuple):
-    """How a queue is served: a priority rule and backfilling."""
+    """Heuristic for a queue: a priority rule and backfilling."""
 
     keys: FloatArray  # (env, job) smallest first; read where moving is STATIC
     moving: int  # priorities.moving_key

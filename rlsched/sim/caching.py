@@ -1,4 +1,4 @@
-"""Where compiled code is cached: beside its source, else in a folder of the user's."""
+"""Cache folder of compiled code: beside its source, else in a folder of the user's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cache_folder(source: Path) -> str:
     """Cache folder for the code of a source folder; empty: in `__pycache__` beside it, as is usual.
 
     Where that may not be written to, it is the cache folder of the user; without a HOME that is there, that
-    of `files.ensure_home`. Nobody else may write to either, since what numba keeps is run.
+    of `files.ensure_home`. No other user may write to either, since numba runs the code in it.
     """
     pycache = source / "__pycache__"
     if os.access(pycache if pycache.exists() else source, os.W_OK):

@@ -52,7 +52,7 @@ def open_grid(s: State, o: Outcome, rules: Rules, i: int) -> None:
 
 @step
 def pass_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
-    """Book the tick that began at `now`, and go on to the next one."""
+    """Book the tick that began at `now`, and advance to the next one."""
     e = s.episodes[i]
     book_tick(s, o, rules, i)
     e.now += 1
@@ -163,7 +163,7 @@ def hold_overdue(s: State, o: Outcome, rules: Rules, i: int) -> bool:
 
 @step
 def meet_shortfall(s: State, o: Outcome, rules: Rules, i: int) -> None:
-    """Suspend running jobs until the rest fits what is on."""
+    """Suspend running jobs until the rest fits the units on."""
     while True:
         short = False
         for r in range(len(s.resources)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 Mode = Literal["both", "events", "ticks", "supply"]
-"""Where a feature is observed: always, in event- or tick-driven scenarios, or beside the `supply` block."""
+"""Scenarios with a feature: all (both), event- or tick-driven ones, or those with the `supply` block."""
 
 GREEN_WITHIN = (0, 6, 24)
 """Ticks that a start is put off at most, of the `green` columns of the `jobs` block."""
@@ -34,9 +34,9 @@ class Feature:
 
     Attributes:
         name: without the number of its repetition.
-        meaning: what it says, and how it is scaled.
-        mode: where it is observed.
-        repeats: numbers behind its name (NAME_0, NAME_1); () : it stands once; None: one per resource type.
+        meaning: its description and scaling.
+        mode: scenarios in which it is observed.
+        repeats: numbers behind its name (NAME_0, NAME_1); () : it occurs once; None: one per resource type.
     """
 
     name: str
@@ -53,11 +53,11 @@ class FeatureTable:
         self._next = {"events": (0, 0), "ticks": (0, 0)}  # base and groups of the next column
 
     def add(self, name: str, meaning: str, mode: Mode = "both") -> Column:
-        """Add a feature that stands once."""
+        """Add a feature that occurs once."""
         return self.repeat((), mode, (name, meaning))[0]
 
     def flat(self, name: str, meaning: str) -> int:
-        """Add a feature to a block in which none stands for a resource type; its column."""
+        """Add a feature to a block without features per resource type, and return its column."""
         base, groups, _ = self.add(name, meaning)
         assert groups == 0, name
         return base
@@ -186,10 +186,10 @@ QUEUE_SUSPENDED = QUEUE_FEATURES.add("suspended", "suspended jobs, log-scaled", 
 QUEUE_BATTERY = QUEUE_FEATURES.add("battery", "level of the battery / its capacity", "ticks")
 
 HISTORY_FEATURES = FeatureTable()
-"""Entries of the `history` block; all in [0, 1]: what accounting knows of the jobs of an episode so far.
+"""Entries of the `history` block, all in [0, 1]: accounting data of the jobs of an episode so far.
 
-They distinguish clusters that look alike now: whose users know how long their jobs run, and where more is
-submitted than can be done.
+They distinguish clusters that look alike now: by how well users estimate runtimes, and by whether more work
+is submitted than can be done.
 """
 
 HISTORY_ARRIVED = HISTORY_FEATURES.flat("arrived", "jobs, log-scaled")
@@ -232,9 +232,9 @@ OUTLOOK_SCALE = OUTLOOK_FEATURES.flat(
 )
 
 COMING_FEATURES = FeatureTable()
-"""Entries of the `coming` block: jobs that no scheduler sees yet, and only a critic may in training.
+"""Entries of the `coming` block: jobs that no scheduler sees yet, and only a critic may see in training.
 
-For each number in `COMING_JOBS`, of so many jobs from the next one to enter the ready pool: under admission
+For each number in `COMING_JOBS`, of as many jobs from the next one to enter the ready pool: under admission
 fcfs those that enter next, if all are let in. Fewer at the end of an episode, 0 where there is none.
 """
 
@@ -246,7 +246,7 @@ COMING_DENSITY, COMING_WORK = COMING_FEATURES.repeat(
 )
 
 PROFILE_FEATURES = FeatureTable()
-"""Rows of the `profile` block, of each resource type: what is true of every tick of the horizon."""
+"""Rows of the `profile` block, of each resource type: units in every tick of the horizon."""
 
 PROFILE_USED = PROFILE_FEATURES.flat("used", "share of units that running and planned jobs hold")
 PROFILE_FREE = PROFILE_FEATURES.flat("free", "share of units on and not held")
@@ -254,7 +254,7 @@ PROFILE_OFF = PROFILE_FEATURES.flat("off", "share of units that are off")
 PROFILE_ROWS = 3
 
 SUPPLY_FEATURES = FeatureTable()
-"""Rows of the `supply` block: what is forecast for every tick of the horizon."""
+"""Rows of the `supply` block: forecasts for every tick of the horizon."""
 
 SUPPLY_RENEWABLE = SUPPLY_FEATURES.flat(
     "renewable",

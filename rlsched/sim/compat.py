@@ -31,7 +31,7 @@ def replay_rlscheduler(rows: JobTable, units: int, policy: str, backfill: bool) 
         rows: in trace order, as loaded by that simulator's rules; submit times absolute, not always sorted.
         units: processors of the cluster.
         policy: a name in `PRIORITIES` whose keys do not change while a job waits.
-        backfill: start jobs behind the waiting head that will be done before it is expected to start.
+        backfill: start jobs behind the waiting head that will end before its expected start.
 
     Returns:
         (jobs,) ticks.

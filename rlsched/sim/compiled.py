@@ -1,10 +1,10 @@
-"""How the core is compiled: one place for numba's options.
+"""Compilation of the core: one place for numba's options.
 
 The core works on arrays it is given and allocates nothing, so reference counting is switched off
 (`_nrt`): counting the state's arrays at every call cost more than the simulation itself. A kernel
 that must allocate says so. Steps that are used in every event are inlined for the same reason: passing
-the state's arrays by value is dearer than most of what is done with them. What happens rarely, or is
-large, is compiled once (`shared`), since every copy takes seconds.
+the state's arrays by value costs more than most operations on them. Functions that are rarely called, or are
+large, are compiled once (`shared`), since every copy takes seconds.
 
 numba keeps compiled code until the file of a function changes, and does not look at the files of what was
 compiled into it. So all of them carry one stamp, made of every file of the core and the table of terms.

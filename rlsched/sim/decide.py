@@ -1,8 +1,8 @@
-"""The decision process: what is legal, what an action does, and how time passes.
+"""The decision process: legal actions, effects of actions, and the passing of time.
 
 A transition goes from one decision to the next, or to the end of the episode. Between decisions the one
-legal action is taken; time passes only by the no-op, tick by tick or event by event. What is here is put
-together by `step_all` in `transition`.
+legal action is taken; time passes only by the no-op, tick by tick or event by event. `step_all` in
+`transition` puts these functions together.
 """
 
 from __future__ import annotations

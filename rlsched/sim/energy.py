@@ -25,7 +25,7 @@ ACCOUNTS = (
     "used_share",
     "on_share",
 )
-"""What is accounted per tick: energies, renewable + battery + brown = energy + charged + curtailed, and the
+"""Accounts per tick: energies, renewable + battery + brown = energy + charged + curtailed, and the
 shares of the units that run jobs and that are on, mean over resources."""
 
 (
@@ -42,7 +42,7 @@ shares of the units that run jobs and that are on, mean over resources."""
 
 
 class Flow(NamedTuple):
-    """Where the watts of a tick come from and go to, beside the supply and the use."""
+    """Power flows of a tick in watts, besides the supply and the use, and the battery after it."""
 
     discharge: float
     brown: float
@@ -85,7 +85,7 @@ def write_row(s: State, i: int, k: int, share: float) -> None:
 
 @step
 def power_index(s: State, i: int, tick: int) -> int:
-    """Where the tick stands in the power series, which repeats."""
+    """Index of the tick in the power series, which repeats."""
     e = s.episodes[i]
     return (tick - e.first_submit) % e.power_ticks
 
@@ -107,7 +107,7 @@ def forecast_share(share: float, error: float, seed: int, now: int, lead: int) -
 
 @shared
 def forecast(s: State, rules: Rules, i: int) -> None:
-    """Forecast the units on in every row, as of now; row 0 is what is on."""
+    """Forecast the units on in every row, as of now; row 0 holds the actual ones."""
     e = s.episodes[i]
     plant = rules.plant
     rows = s.on.shape[2]

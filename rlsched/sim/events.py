@@ -1,7 +1,7 @@
-"""What moves a cluster from one tick to the next: starts, completions, arrivals.
+"""Events that change a cluster between ticks: starts, completions, arrivals.
 
-Every formulation and every heuristic goes through these functions and no others. QueueHeuristic within a
-tick: completions, arrivals, decisions, time.
+Every formulation and every heuristic uses these functions and no others. The order within a tick is:
+completions, arrivals, decisions, time.
 """
 
 from __future__ import annotations

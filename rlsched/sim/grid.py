@@ -1,4 +1,4 @@
-"""The grid of ticks x resources: what is held from now on, and what is forecast to be on.
+"""The grid of ticks x resources: units held from now on, and units forecast to be on.
 
 Row k is tick now + k; running and planned jobs hold units. Rules: docs/reference/green-rules.md.
 """

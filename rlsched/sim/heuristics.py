@@ -40,7 +40,7 @@ PLACEMENTS = {
     PLAN_AHEAD: "the best job is planned at the first tick from which it fits",
     BEST_ONLY: "the best job starts if it fits now, or nobody",
 }
-"""What heuristics do in tick-driven scenarios."""
+"""Placement rules of heuristics in tick-driven scenarios, with a description of each."""
 
 BACKFILL = {START_NOW: GREEDY, PLAN_AHEAD: CONSERVATIVE, BEST_ONLY: NONE}
 """The backfilling that is closest to each: a job that is planned has a reservation."""

@@ -64,7 +64,7 @@ class KernelArguments:
 
 
 def _kind(value: Any) -> object:
-    """What numba's type of it depends on: values of one kind are of one type."""
+    """Key of a value's numba type: values with equal keys have the same type."""
     if isinstance(value, tuple):
         return (type(value), *map(_kind, value))
     if type(value) is np.ndarray:
@@ -76,7 +76,7 @@ def _kind(value: Any) -> object:
 
 
 class Form(NamedTuple):
-    """What all arguments of one kind have in common.
+    """Numba type, size and store function that all arguments of one kind share.
 
     Attributes:
         type: of numba.

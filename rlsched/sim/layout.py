@@ -1,4 +1,4 @@
-"""Where every observed number stands in the observation vector, and what it means.
+"""Positions and meanings of all numbers in the observation vector.
 
 All blocks of an environment lie one after the other in one float32 row, so that a vector of
 environments is one contiguous (env, size) array; a block is a reshaped view of it.
@@ -43,7 +43,7 @@ class Layout:
         blocks: of the vector.
         num_actions: numbers of the mask.
         num_resources: resource types of the cluster.
-        window: slots; the first so many actions.
+        window: slots; their actions are the first ones.
         horizon: rows of the grid; 0: none.
     """
 
@@ -55,7 +55,7 @@ class Layout:
 
     @classmethod
     def of(cls, observation: Observation, decision: Decision, num_resources: int) -> Layout:
-        """The layout that these settings give on a cluster with so many resource types.
+        """The layout that these settings give on a cluster with `num_resources` resource types.
 
         Actions are one per slot, one that suspends in tick-driven scenarios, and the no-op, which is last.
         """

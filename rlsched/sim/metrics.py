@@ -1,4 +1,4 @@
-"""What an episode was worth: metrics of its jobs and of the cluster."""
+"""Metrics of an episode: those of its jobs and those of the cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PER_JOB = ("wait", "response", "slowdown", "bounded_slowdown")
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """How an episode went; row k of every column is row k of the job table.
+    """Outcome of an episode; row k of every column is row k of the job table.
 
     Attributes:
         jobs: of the episode.
@@ -50,7 +50,7 @@ class Played:
     def of_starts(cls, jobs: JobTable, start: IntArray) -> Played:
         """Jobs that ran from these ticks (-1: never) to their end without a break.
 
-        Who waits for a preceding job has the submit time that this schedule gave it.
+        A job that waits for a preceding one has the submit time that this schedule gave it.
 
         Raises:
             ValueError: a wrong number of start ticks.
@@ -93,7 +93,7 @@ class JobOutcome:
 
     @classmethod
     def of(cls, played: Played, tick_s: int = 1) -> JobOutcome:
-        """The outcome of the jobs of an episode, with so many seconds per tick."""
+        """The outcome of the jobs of an episode, with `tick_s` seconds per tick."""
         jobs = played.jobs
         wait = np.where(played.started, (played.start - jobs.submit) * float(tick_s), nan)
         response = np.where(played.finished, (played.end - jobs.submit) * float(tick_s), nan)
@@ -180,10 +180,10 @@ def _distribution(name: str, values: FloatArray) -> dict[str, float]:
 
 
 def _cluster(played: Played, units: FloatArray, tick_s: int) -> dict[str, float]:
-    """How the cluster was used: from the first submit to the last end, and how far beyond the arrivals.
+    """Metrics of the cluster: its use from the first submit to the last end, and the length of the schedule.
 
     `schedule_span` is (last start - first submit) / (last submit - first submit), 1 where all jobs came at
-    once. It tells a policy that pushes long jobs past the end of the sequence.
+    once. It reveals a policy that pushes long jobs past the end of the sequence.
     """
     jobs, start, finished = played.jobs, played.start, played.finished
     if not played.started.any():

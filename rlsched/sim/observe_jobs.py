@@ -147,7 +147,7 @@ def observe_waits(s: State, o: Outcome, v: View, i: int) -> None:
 def expected_delay(s: State, i: int, row: int) -> int:
     """Ticks until the job's demand is expected to be free, if nothing is started before.
 
-    It is the shadow time of `reserve`. Releases are in order, so each resource is looked at by itself: the
+    This is the shadow time of `reserve`. Releases are in order, so each resource is looked at by itself: the
     latest of them decides.
     """
     e = s.episodes[i]

@@ -1,4 +1,4 @@
-"""Writing what is forecast of wind and sun, and the share of each waiting job that they could feed."""
+"""Writing of wind and sun forecasts, and of the share of each waiting job that they could feed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step of the core writes for its caller, and how rewards are booked."""
+"""Outputs of a step of the core, and the booking of rewards."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
     @classmethod
     def room(cls, num_envs: int, window: int, num_actions: int) -> Outcome:
-        """Arrays for so many environments."""
+        """Arrays for `num_envs` environments."""
         return cls(
             mask=np.zeros((num_envs, num_actions), np.int8),
             fits=np.zeros((num_envs, window), np.int8),
@@ -59,7 +59,7 @@ def begin(s: State, o: Outcome, i: int) -> None:
 
 @step
 def close(s: State, o: Outcome, rules: Rules, i: int) -> None:
-    """Book what the transition came to."""
+    """Write reward, elapsed ticks and end flags of the transition."""
     e = s.episodes[i]
     total = 0.0
     for k in range(len(rules.weights)):
@@ -73,6 +73,6 @@ def close(s: State, o: Outcome, rules: Rules, i: int) -> None:
 
 @step
 def add_term(s: State, o: Outcome, i: int, term: int, amount: float) -> None:
-    """Book what happens now, in tick-driven scenarios."""
+    """Add an amount to a reward term at the current tick, in tick-driven scenarios."""
     o.terms[i, term] += s.episodes[i].discount * amount
     o.totals[i, term] += amount

@@ -36,7 +36,7 @@ class Picture(NamedTuple):
 
     @classmethod
     def room(cls, num_envs: int, units: Sequence[int], decision: Decision, *, classic: bool) -> Picture:
-        """Blank images for so many environments."""
+        """Blank images for `num_envs` environments."""
         rows, slots = decision.horizon or 0, decision.window if classic else 0
         shape = (num_envs, len(units), rows)
         differs = np.zeros(-(-rows // BYTES) * BYTES, np.bool_)
@@ -53,7 +53,7 @@ class Picture(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """What a row of one resource shows, in units."""
+    """Units used and units on in a row of one resource."""
 
     used: int
     on: int
@@ -84,7 +84,7 @@ def fill(p: Picture, i: int, row: int, first: int, last: int, value: int) -> Non
 
 @step
 def redraw(p: Picture, i: int, k: int, column: int, was: Levels, now: Levels) -> None:
-    """Draw what has changed in one row of one resource, whose columns begin at `column`."""
+    """Draw the changes in one row of one resource, whose columns begin at `column`."""
     # Used first, as a row is read; where more is held than is on, the rest is off all the same.
     held, held_before = min(now.used, now.on), min(was.used, was.on)
     if now.on < was.on:

@@ -1,6 +1,6 @@
-"""Ready pool, wait pool, plans and suspended jobs: where a job is while it does not run.
+"""Ready pool, wait pool, plans and suspended jobs: the places of a job while it does not run.
 
-The ready pool is the front of the queue (`num_ready` jobs), the wait pool what is behind it. Rules:
+The ready pool is the front of the queue (`num_ready` jobs), the wait pool is the rest. Rules:
 docs/reference/green-rules.md.
 """
 
@@ -141,7 +141,7 @@ def run_now(s: State, i: int, row: int) -> None:
 
 @step
 def book_start(s: State, o: Outcome, rules: Rules, i: int, row: int, ticks: int, sign: float) -> None:
-    """Book that a job is expected to end in so many ticks; sign -1: that it is not."""
+    """Book that a job is expected to end in `ticks` ticks; sign -1: undo that booking."""
     add_term(s, o, i, STARTED_VALUE, sign * s.job_values[i, row].value * rules.discounts[ticks])
 
 
@@ -170,7 +170,7 @@ def schedule(s: State, o: Outcome, rules: Rules, i: int, position: int, first: i
 
 @step
 def start_planned(s: State, i: int) -> None:
-    """Let planned jobs whose tick has come run, by row."""
+    """Run planned jobs whose tick has come, by row."""
     e = s.episodes[i]
     while True:
         lowest = -1
@@ -256,7 +256,7 @@ def weakest(s: State, i: int, only_short: bool) -> int:
 
 @shared
 def suspend(s: State, o: Outcome, rules: Rules, i: int, place: int) -> None:
-    """Suspend the running job at this place of the heap; it will go on from where it stopped."""
+    """Suspend the running job at this place of the heap; it will resume where it stopped."""
     e = s.episodes[i]
     row = s.started[i, s.ends[i, place] & JOB_MASK]
     job = s.jobs[i, row]

@@ -24,7 +24,7 @@ NOT_BY_SUBMIT, LINEAR, F1 = range(3)
 
 
 class Site(NamedTuple):
-    """What a priority function may know of the cluster."""
+    """Properties of the cluster that a priority function may use."""
 
     units: FloatArray  # (resource,)
     prices: FloatArray  # (resource,) value of a unit for a tick
@@ -38,13 +38,13 @@ class Priority:
     """A priority function of waiting jobs.
 
     Attributes:
-        name: what it is called on the command line.
+        name: its name on the command line.
         doc: formula and source.
         key: (jobs, site) -> (jobs,) keys, where they never change; else None.
         moving: which of the keys of `moving_key` it is, STATIC where `key` says it all.
         in_queue_order: the keys are sorted as the queue is, so that the first job is the best one.
-        by_submit: how the key depends on the submit time, which is not known beforehand where jobs wait for
-            the end of others: NOT_BY_SUBMIT, LINEAR (it is a summand) or F1 (as there).
+        by_submit: dependence of the key on the submit time, needed with `dependencies=follow`, where submit
+            times are not known beforehand: NOT_BY_SUBMIT, LINEAR (a summand) or F1 (as in that rule).
     """
 
     name: str
@@ -163,7 +163,7 @@ def static_keys(
 
 @shared
 def key_by_submit(s: State, i: int, row: int, key: float, by_submit: int) -> float:
-    """The key of a job whose submit time is that of `links`; `key` is for the one it had in the trace."""
+    """Key of a job at its submit time by `links`; `key` is that for its submit time in the trace."""
     job = s.jobs[i, row]
     if by_submit == LINEAR:
         return key + (job.submit - s.links[i, row].planned)
@@ -173,7 +173,7 @@ def key_by_submit(s: State, i: int, row: int, key: float, by_submit: int) -> flo
 
 @step
 def moving_key(s: State, i: int, row: int, moving: int) -> float:
-    """The key, now, of a job whose priority changes while it waits."""
+    """Current key of a job whose priority changes while it waits."""
     job = s.jobs[i, row]
     wait = float(s.episodes[i].now - job.submit)
     procs = float(s.demand[i, row, 0])

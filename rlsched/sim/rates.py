@@ -47,7 +47,7 @@ from rlsched.sim.state import JOB_MASK, State
 
 @step
 def book_interval(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
-    """Book the rates of so many ticks in which nothing happens, and discount what comes after."""
+    """Add the rates of `ticks` ticks without events to the terms, and discount later ones."""
     e = s.episodes[i]
     counted = ticks
     if rules.sparse:
@@ -85,17 +85,17 @@ def book_interval(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> Non
 
 @shared
 def book_interval_late(s: State, o: Outcome, rules: Rules, i: int, ticks: int, counted: int) -> None:
-    """Book, of so many ticks, what jobs wait beyond the longest wait that is no starvation.
+    """Add waits beyond `Rules.starvation` in `ticks` ticks to the terms JOB_STARVATION and LONG_WAITS.
 
-    The queue is in submit order, so those that wait longest stand at its front and no others are looked at.
+    The queue is in submit order, so the jobs that wait longest are at its front and no others are looked at.
 
     Args:
         s: state.
         o: outcome.
         rules: of the scenario.
         i: environment; its clock and discount are those of the first tick.
-        ticks: in which nothing happens.
-        counted: for how many of them rates are earned.
+        ticks: number of ticks, without events.
+        counted: number of them for which rates are earned.
     """
     e = s.episodes[i]
     scope = rules.window if rules.window_scope else e.num_jobs
@@ -118,7 +118,7 @@ def book_interval_late(s: State, o: Outcome, rules: Rules, i: int, ticks: int, c
 
 @step
 def discounted(gamma: float, ticks: float) -> float:
-    """Sum of gamma ** 0, gamma ** 1, ... over so many ticks; real powers, as in `book_interval`."""
+    """Sum of gamma ** 0, gamma ** 1, ... over `ticks` ticks; real powers, as in `book_interval`."""
     return (1.0 - gamma**ticks) / (1.0 - gamma) if gamma < 1.0 else ticks
 
 

@@ -33,7 +33,7 @@ def replay(
         units: (resource,) units of the cluster.
         policy: a name in `PRIORITIES`.
         backfill: a name in `BACKFILLS`.
-        window: only so many of the oldest waiting jobs are looked at; None: the whole queue.
+        window: number of the oldest waiting jobs that are looked at; None: the whole queue.
         seed: for the random order.
 
     Returns:
@@ -77,7 +77,7 @@ class Replayer:
 
 
 def make_heuristic(keys: FloatArray, policy: str, backfill: str, window: int | None) -> QueueHeuristic:
-    """How the compiled core serves a queue under these names.
+    """Queue heuristic for the compiled core from the names of its rules.
 
     Raises:
         BadInputError: an unknown name.

@@ -1,4 +1,4 @@
-"""What a scenario fixes for all environments of a vector, as plain numbers that compiled code reads."""
+"""Rules of a scenario for all environments of a vector, as plain numbers that compiled code reads."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Plant(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How decisions are made and what they earn."""
+    """Rules of decisions and rewards."""
 
     window: int  # slots
     commit: bool  # a job that does not fit may be chosen and gets a reservation
@@ -95,7 +95,7 @@ class Rules(NamedTuple):
         """The rules of a scenario.
 
         Args:
-            scenario: what is simulated.
+            scenario: to be simulated.
             units: (resource,) units of the cluster.
             every_term: in tick-driven scenarios, count `LATE_TERMS` even where no reward or cost needs them.
         """

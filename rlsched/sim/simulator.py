@@ -37,7 +37,7 @@ class Playable(Protocol):
 
     @property
     def power(self) -> PowerSeries | None:
-        """What feeds it, where the scenario has power."""
+        """Power series of the episode, where the scenario has power."""
 
 
 def effective_prices(scenario: Scenario) -> FloatArray:
@@ -49,22 +49,22 @@ def effective_prices(scenario: Scenario) -> FloatArray:
 class VectorSimulator:
     """N clusters under a scenario's decision rules, observations and objective.
 
-    Its clusters have so many units, or less, where jobs come with a smaller cluster of their own. Each
+    Its clusters have the given units, or less, where jobs come with a smaller cluster of their own. Each
     environment is given its episode by `load`, and is then stepped with all others by `step`. All
     arrays are views of the simulator's own memory and are overwritten by the next call.
 
     Attributes:
-        layout: where the observation blocks stand.
+        layout: positions of the observation blocks.
         obs: (env, layout.size) float32.
         images: (env, row, column) int8, see `picture`; no environments unless observed and drawn. Where they
-            are, the profile that stands for them in `obs` is not written.
+            are, the profile that `obs` holds in their place is not written.
         mask: (env, action) int8, 1 where legal; the no-op is last.
         reward: (env,) of the last transition.
         terms: (env, term) of the last transition, in the order of `TERMS`.
         elapsed: (env,) ticks of the last transition.
         terminated: (env,) whether the episode has ended.
         truncated: (env,) whether it was cut.
-        state, outcome, rules: what the compiled core works on, to look at.
+        state, outcome, rules: data of the compiled core, for reading.
         units: (env, resource) of each cluster.
         arguments: these and where observations go, as a kernel takes them.
         prices: (resource,) value of one unit for one tick.
@@ -118,7 +118,7 @@ class VectorSimulator:
         return self.state.episodes["now"]
 
     def load(self, env: int, jobs: JobTable, scale: float = 1.0, power: PowerSeries | None = None) -> None:
-        """Begin an episode in one environment and go on to its first decision.
+        """Begin an episode in one environment and advance to its first decision.
 
         An episode in which nothing is ever to be decided is over at once.
 
@@ -126,7 +126,7 @@ class VectorSimulator:
             env: which environment.
             jobs: in submit order, within the cluster, which is theirs where they name its units.
             scale: factor on this episode's rewards.
-            power: what feeds the episode; needed where the scenario has `power`.
+            power: series that feeds the episode; needed where the scenario has `power`.
 
         Raises:
             BadInputError: jobs that cannot be simulated.
@@ -146,7 +146,7 @@ class VectorSimulator:
         self._step_all(self.arguments, self._envs[env : env + 1], self._no_actions, True)
 
     def make_room(self, ticks: int) -> None:
-        """Have room for power series of so many ticks."""
+        """Make room for power series of `ticks` ticks."""
         missing = ticks - self.state.supply_w.shape[1]
         if missing > 0:
             before = self.arguments.type
@@ -180,10 +180,10 @@ class VectorSimulator:
             )
 
     def copy(self, source: IntArray) -> None:
-        """Every environment goes on from the state of another: its episode, its clock, its last transition.
+        """Continue every environment from the state of another: its episode, clock and last transition.
 
         Args:
-            source: (env,) whose state each takes over; its own stays as it is.
+            source: (env,) environment whose state each takes over; its own number keeps its state.
         """
         changed = np.flatnonzero(source != np.arange(self.num_envs))
         for array in self._contents():
@@ -206,7 +206,7 @@ class VectorSimulator:
         return arrays
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How a copy is made, also in another process: compiled code knows addresses, so it has its own."""
+        """Support copies, also in other processes: compiled code holds addresses, so a copy has its own."""
         state = self.state
         arguments = (self.scenario, state.most.tolist(), self.num_envs, state.jobs.shape[1])
         flags = (self._every_term, self._draw_images)
@@ -217,7 +217,7 @@ class VectorSimulator:
         return starts(self.state, env)
 
     def played(self, env: int, jobs: JobTable) -> Played:
-        """How the episode went that was loaded with these jobs, up to now.
+        """Outcome, up to now, of the episode that was loaded with these jobs.
 
         Energies and the totals of terms are there in tick-driven scenarios only; terms that take a look at
         every job, where they were counted (`Rules.count_late`).
@@ -264,7 +264,7 @@ def _restored(
     power_ticks: int,
     contents: Sequence[NDArray[Any]],
 ) -> VectorSimulator:
-    """A simulator that goes on from the contents of another."""
+    """A simulator that continues from the contents of another."""
     every_term, draw_images = flags
     made = VectorSimulator(*arguments, every_term=every_term, draw_images=draw_images)
     made.make_room(power_ticks)

@@ -1,4 +1,4 @@
-"""Snapshots of clusters as they stand, and decisions about them, as arrays.
+"""Snapshots of clusters at one moment, and decisions about them, as arrays.
 
 `snapshot_load` puts a snapshot into environments, `snapshot_decide` decides about it while no time passes.
 """
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from rlsched.jobs import DemandArray, FloatArray, IntArray
 
 RUNNING, READY, WAITING, PLANNED, SUSPENDED = range(5)
-"""Where a job of a snapshot is. Event-driven scenarios have one queue: READY and WAITING are the same."""
+"""Places of a job in a snapshot. Event-driven scenarios have one queue: READY and WAITING are the same."""
 
 START, RESERVE, PLAN, SUSPEND = range(4)
-"""What a decision does with a job."""
+"""Effects of a decision on a job."""
 
 (
     MAY_START,
@@ -37,7 +37,7 @@ BY_POLICY = -1
 
 
 class Snapshot(NamedTuple):
-    """Clusters as they stand, the jobs of all of them one after the other, those of a place in its order."""
+    """Clusters at one moment, the jobs of all of them one after the other, those of a place in its order."""
 
     first: IntArray  # (cluster + 1,) where the jobs of each begin
     now: IntArray  # (cluster,) tick
@@ -83,7 +83,7 @@ class Decisions(NamedTuple):
 
     @classmethod
     def room(cls, num_envs: int, max_jobs: int, window: int) -> Decisions:
-        """Arrays for so many environments: after W + 2 actions in a tick only the no-op is legal."""
+        """Arrays for `num_envs` environments: after W + 2 actions in a tick only the no-op is legal."""
         shape = (num_envs, window + 3)
         return cls(
             pending=np.zeros(num_envs, np.bool_),

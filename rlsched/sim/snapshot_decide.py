@@ -1,4 +1,4 @@
-"""Deciding about clusters as they stand, while no time passes.
+"""Decisions about snapshots of clusters, while no time passes.
 
 The rules, the mask and the observation are those of `transition`; the no-op ends the decisions.
 """
@@ -125,7 +125,7 @@ def open_snapshot(
     c: int,
     i: int,
 ) -> None:
-    """Put cluster `c` of a snapshot into an environment, about which nothing is decided yet."""
+    """Put cluster `c` of a snapshot into an environment, before any decision about it."""
     decisions.num_decided[i] = 0
     if heuristic.moving == BY_POLICY:  # a heuristic needs no observation
         clear_observation(s, v, i)
@@ -147,12 +147,12 @@ def decide_all(
     actions: IntArray,
     opening: bool,
 ) -> None:
-    """Go on to the next decision to be made about each cluster, or past the last one.
+    """Advance to the next decision about each cluster, or past the last one.
 
     Args:
         arguments: State, Outcome, Rules and View.
-        snapshot: where `opening`, what is put into the environments first.
-        decisions: those made so far, to go on with.
+        snapshot: where `opening`, it is put into the environments first.
+        decisions: those made so far; new ones are appended.
         heuristic: makes the decisions; where `heuristic.moving` is BY_POLICY, the caller does.
         envs: (cluster,) environments; with `opening` cluster k of the snapshot goes into the k-th.
         actions: (cluster,) legal ones, unless `opening`; the no-op ends the decisions.
@@ -195,14 +195,14 @@ def decide_all(
 
 @step
 def pass_idle_queue(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
-    """Book the rates of so many ticks, in event-driven scenarios."""
+    """Book the rates of `ticks` ticks, in event-driven scenarios."""
     book_interval(s, o, rules, i, ticks)
     s.episodes[i].now += ticks
 
 
 @step
 def pass_idle_grid(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> None:
-    """Book the rates of so many ticks, in tick-driven scenarios, as if what was forecast came."""
+    """Book the rates of `ticks` ticks, in tick-driven scenarios, as if the forecast came true."""
     e = s.episodes[i]
     rows = s.on.shape[2]
     for _ in range(ticks):

@@ -1,4 +1,4 @@
-"""Putting clusters as they stand into environments: a description instead of an episode played up to now."""
+"""Loading of snapshots of clusters into environments: a description replaces an episode played up to now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlsched.sim.view import View
 
 @step
 def guess_arrival(s: State, i: int, row: int) -> None:
-    """Where it is not known how things stood when a job arrived: by what still waits of what came before."""
+    """Fill in unknown values at a job's arrival (queue, work, free units) by earlier jobs that still wait."""
     e = s.episodes[i]
     job = s.jobs[i, row]
     if job.queue_at_submit < 0:
@@ -50,7 +50,7 @@ def place_queue(s: State, o: Outcome, rules: Rules, snapshot: Snapshot, c: int, 
 
 @step
 def load_forecast(s: State, rules: Rules, snapshot: Snapshot, c: int, i: int) -> None:
-    """Put in what is known of the ticks ahead: power, the units that are on, and nothing of jobs to come."""
+    """Put in the forecast for the ticks ahead: power, the units that are on, and no jobs to come."""
     e = s.episodes[i]
     rows = s.used.shape[2]
     e.power_ticks = rows
@@ -85,7 +85,7 @@ def place_running(s: State, snapshot: Snapshot, k: int, i: int, row: int) -> Non
     job_value.number = first_start(s, i, row)
     job_value.resumed = snapshot.begin[k]
     run_job(s, i, row, job_value.number, True)
-    # Of a job that is suspended, what is left is what its run was to take, less what it took.
+    # The rest of a suspended job is the expected length of its run, less the time that it ran.
     job.requested = max(1, snapshot.expected_end[k] - snapshot.begin[k])
     job.runtime = job.requested
     e.running_value_rate += job_value.value_rate
@@ -151,7 +151,7 @@ def restore(s: State, o: Outcome, rules: Rules, v: View, snapshot: Snapshot, c: 
         job.start = -1
         job.expected_end = -1
         job.end = -1
-        # Nobody knows its true runtime: its requested time stands for that, in rewards, too.
+        # Its true runtime is not known: its requested time replaces that, in rewards, too.
         job.slowdown_rate = 1.0 / job.runtime
         job.bounded_rate = 1.0 / max(float(job.runtime), BOUND_S / v.tick_s)
         job.queue_at_submit = snapshot.queue_at_submit[k]

@@ -1,4 +1,4 @@
-"""SnapshotSimulator: N clusters of one scenario as they stand, decided about in compiled calls."""
+"""SnapshotSimulator: snapshots of N clusters of one scenario, decided about in compiled calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlsched.sim.snapshot_decide import decide_all, pass_idle_all
 
 
 class SnapshotSimulator:
-    """Decides about N clusters as they stand, one decision after the other, while no time passes.
+    """Decides about snapshots of N clusters, one decision after the other, while no time passes.
 
     Args:
         scenario: decision rules and observations; a forecast that is put in has its errors already.
@@ -69,7 +69,7 @@ class SnapshotSimulator:
         self._no_actions = np.zeros(0, np.int64)
 
     def load(self, snapshot: Snapshot) -> None:
-        """Put the clusters of a snapshot into the first environments and go on to their first decisions.
+        """Put the clusters of a snapshot into the first environments and advance to their first decisions.
 
         Args:
             snapshot: of at most `num_envs` clusters with at most `max_jobs` jobs each, all of them within the
@@ -92,7 +92,7 @@ class SnapshotSimulator:
         )
 
     def act(self, envs: NDArray[np.integer], actions: IntArray) -> None:
-        """Take an action in some clusters, and go on to their next decisions.
+        """Take an action in some clusters, and advance to their next decisions.
 
         Args:
             envs: (cluster,) environments in which a decision is pending.

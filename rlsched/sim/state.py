@@ -215,7 +215,7 @@ def allocate(
 
 @step
 def reset(s: State, i: int, num_jobs: int, tick: int) -> None:
-    """Begin an episode of so many jobs at this tick, before anything of it has happened."""
+    """Begin an episode of `num_jobs` jobs at this tick, before any event of it."""
     e = s.episodes[i]
     for r in range(len(s.resources)):
         s.free[i, r] = s.units[i, r]

@@ -35,12 +35,12 @@ def step_all(arguments: KernelArguments, envs: NDArray[np.uint64], actions: IntA
         envs: (stepped,) which ones. They are listed even where it is all of them: with a running index LLVM
             keeps a pointer into every array up to date, used or not, 50 ns per environment. Unsigned numbers
             need no look at whether they are negative.
-        actions: (stepped,) what each of them does.
-        opening: go from freshly loaded jobs to the first decision instead; there are no actions, and what is
-            earned before it counts for none.
+        actions: (stepped,) action of each.
+        opening: advance from freshly loaded jobs to the first decision instead; there are no actions, and
+            rewards before it count for none.
 
     Returns:
-        Where the first illegal action stands, before anything has moved, or -1.
+        Index of the first illegal action, found before anything has moved, or -1.
     """
     s, o, rules, v = unpack(arguments)
     noop = rules.num_actions - 1

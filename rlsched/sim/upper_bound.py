@@ -1,7 +1,7 @@
-"""Whether anybody could finish a set of jobs in time: exact search, for `rlsched.evaluate.upper_bound`.
+"""Exact search whether any schedule finishes a set of jobs in time, for `rlsched.evaluate.upper_bound`.
 
-A set of jobs is one integer, bit j for job j. Ticks count from the first of the episode. That what is never
-tried here is never needed is shown in `rlsched.evaluate.upper_bound`.
+A set of jobs is one integer, bit j for job j. Ticks count from the first of the episode.
+`rlsched.evaluate.upper_bound` shows why the schedules that are never tried here are never needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROBES = 8  # places at which a state may be
 
 
 class Path(NamedTuple):
-    """The sets that run, up to the tick where the search stands, and what follows from them."""
+    """The sets that run, up to the current tick of the search, and what follows from them."""
 
     remaining: IntArray  # (tick + 1, job) ticks
     chosen: IntArray  # (tick + 1,) set that runs
@@ -100,7 +100,7 @@ def remembered(memory: IntArray, key: int, add: bool) -> bool:
 
 @shared
 def remaining_request(case: Case, remaining: IntArray, j: int) -> int:
-    """What is left of the job's requested time."""
+    """Rest of the job's requested time, at least 1."""
     return max(1, case.requested[j] - case.runtime[j] + remaining[j])
 
 

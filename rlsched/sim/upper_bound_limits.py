@@ -135,7 +135,7 @@ def limits_of(case: Case, members: int, sets: IntArray, first: IntArray) -> tupl
 
 @shared
 def beyond(limits: Limits, remaining: IntArray, t: int) -> bool:
-    """Whether what is left is more than can be run from tick t on."""
+    """Whether the rest of the work is more than can be run from tick t on."""
     for k in range(len(limits.weights)):
         need = 0
         for j in range(len(remaining)):

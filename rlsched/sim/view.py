@@ -1,4 +1,4 @@
-"""Where observations are written, and how times and numbers of jobs are scaled there."""
+"""Destinations of observations, and the scaling of times and numbers of jobs in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Float32Array = NDArray[np.float32]
 
 
 class View(NamedTuple):
-    """Where the blocks go and how times are scaled."""
+    """Positions of the blocks, and the scaling of times."""
 
     vector: Float32Array  # (env, size)
     slot_rows: NDArray[np.int32]  # (env, slot) job row whose static columns stand there
@@ -63,7 +63,7 @@ class View(NamedTuple):
 
 @step
 def place(column: Column, resources: int, number: int) -> int:
-    """Where a feature stands in its block, for so many resource types: its repetition of this number."""
+    """Position of a feature in its block: repetition `number`, with `resources` resource types."""
     return column.base + column.groups * resources + column.stride * number
 
 
@@ -71,8 +71,8 @@ def place(column: Column, resources: int, number: int) -> int:
 def log2_all(v: View, count: int) -> None:
     """Replace the first `count` numbers (all >= 1) by their binary logarithm, to 2e-5.
 
-    log2(2^e m) = e + 2 / ln 2 * atanh((m - 1) / (m + 1)), four terms of the series. In whole vectors: what is
-    behind the last number means nothing, and leaving it out takes longer than a few jobs themselves.
+    log2(2^e m) = e + 2 / ln 2 * atanh((m - 1) / (m + 1)), four terms of the series. It works on whole
+    vectors: numbers behind the last are unused, and leaving them out takes longer than computing a few.
     """
     count = (count + LANES - 1) // LANES * LANES
     for k in range(count):
