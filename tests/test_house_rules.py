@@ -34,6 +34,23 @@ def test_retired_phrases_in_help_and_errors() -> None:
     assert [finding.text for finding in findings] == ["means nothing to"]
 
 
+@pytest.mark.parametrize(
+    "text", ["What a job is.", "Who decides.", "Of a job.", "The same without jobs.", "It is a job."]
+)
+def test_vague_docstrings(text: str) -> None:
+    tree = ast.parse(f'"""{text}"""\nA = 1\n"""{text}\n\nMore."""\ndef f():\n    """\n    {text}\n    """')
+    findings = list(house_rules.vague_docstrings("rlsched/x.py", tree))
+    assert [(finding.line, finding.text) for finding in findings] == [(1, text), (3, text), (7, text)]
+
+
+@pytest.mark.parametrize(
+    "text", ["Whether a job waits.", "Items of a job.", "A job.\n\nWhat it is.", "Offsets.", "However."]
+)
+def test_docstrings_that_are_not_vague(text: str) -> None:
+    tree = ast.parse(f'"""{text}"""\nx = "What a text that is no docstring says."')
+    assert not list(house_rules.vague_docstrings("rlsched/x.py", tree))
+
+
 def test_long_functions() -> None:
     body = "\n".join(["    pass"] * house_rules.LONGEST_FUNCTION)
     findings = list(house_rules.long_functions("x.py", ast.parse(f"def long():\n{body}\ndef short(): pass")))
