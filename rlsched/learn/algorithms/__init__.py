@@ -1,6 +1,6 @@
 """Learning algorithms, one module each; importing the package registers all of them.
 
-A module holds everything of its algorithm: settings, their checks and defaults, RLlib's configuration. What
+A module holds the settings of its algorithm, their checks and defaults, and RLlib's configuration. Code that
 imports ray or torch is in `learners`, and is imported when training starts.
 """
 

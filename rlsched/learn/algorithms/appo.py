@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Appo(LearningRates):
-    """Asynchronous PPO: runners play on while a thread learns, corrected by V-trace [Luo et al. 2020]."""
+    """Asynchronous PPO: runners sample while a thread learns, corrected by V-trace [Luo et al. 2020]."""
 
     fragment: int = Field(32, ge=1, description="decisions per environment and update")
     buffer_batches: int = Field(4, ge=1, description="batches that updates draw from at random")
@@ -31,7 +31,7 @@ class Appo(LearningRates):
 
 @register
 class AppoAlgorithm(RllibAlgorithm):
-    """PPO whose runners sample while a thread learns.
+    """Asynchronous PPO: runners sample while a thread learns.
 
     The clipped surrogate of PPO, with advantages and value targets by V-trace: importance ratios of the
     target policy to the policy that sampled, cut off at 1 [Luo et al. 2020; Espeholt et al. 2018, eq. 1].

@@ -1,4 +1,4 @@
-"""What every algorithm says of itself, and the registry of them."""
+"""Base classes of algorithms, and their registry."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ ALGORITHMS: dict[str, Algorithm] = {}
 
 
 class Algorithm(ABC):
-    """An algorithm, as the rest of the package sees it; ray and torch are imported by `open_engine` only.
+    """Interface of an algorithm to the rest of the package; only `open_engine` imports ray and torch.
 
     Attributes:
-        name: of the algorithm.
-        summary: what it is, in a line of `rlsched algorithms`.
+        name: value of the setting `algo`.
+        summary: description in a line of `rlsched algorithms`.
         source: papers.
-        sections: name of a section of the training settings -> its class; the section that no other algorithm
-            has is the last.
-        dataset: whether it learns from a dataset.
-        reads_rewards: it uses the rewards of a dataset, which must then be those of the scenario.
-        warm_starts: the policy may imitate a teacher first (`TrainConfig.warm_start`).
-        recurrent: it can train policies with an LSTM.
-        replicated: it compares replicas of an episode (`Sampling.replicas`).
-        within_limits: it keeps costs within their limits, by multipliers.
-        requires_limits: it is refused without a cost with a limit.
-        engine: what runs it; the name of its folder in a checkpoint.
-        default_steps: of a run.
-        default_runners: remote runners.
+        sections: name of a section of the training settings -> its class. The last section is the one that
+            no other algorithm has.
+        dataset: whether the algorithm learns from a dataset.
+        reads_rewards: whether it uses the rewards of a dataset, which must then be those of the scenario.
+        warm_starts: whether the policy may imitate a teacher first (`TrainConfig.warm_start`).
+        recurrent: whether it can train policies with an LSTM.
+        replicated: whether it compares replicas of an episode (`Sampling.replicas`).
+        within_limits: whether it keeps costs within their limits, by multipliers.
+        requires_limits: whether it refuses an objective without a cost with a limit.
+        engine: kind of its engine, and name of the engine's folder in a checkpoint.
+        default_steps: default decisions of a run.
+        default_runners: default number of remote runners.
         clock_episodes: default number of validation episodes where the clock ends them.
     """
 
@@ -69,11 +69,11 @@ class Algorithm(ABC):
 
     @property
     def uses_ray(self) -> bool:
-        """Whether RLlib runs it."""
+        """Whether RLlib runs the algorithm."""
         return self.engine == "rllib"
 
     def plays(self, config: TrainConfig) -> bool:
-        """Whether it samples episodes; else it learns from a dataset alone."""
+        """Whether the algorithm samples episodes; else it learns from a dataset alone."""
         return self.dataset == "none" or config.dataset is None
 
     def check(self, config: TrainConfig) -> None:  # noqa: B027
@@ -84,11 +84,11 @@ class Algorithm(ABC):
         """
 
     def defaults(self, config: TrainConfig, scenario: Scenario) -> Mapping[str, object]:
-        """Settings that were left out and follow from the scenario, for `TrainConfig.model_copy`."""
+        """Default settings that depend on the scenario, for `TrainConfig.model_copy`."""
         return {}
 
     def pretraining_steps(self, config: TrainConfig) -> int:
-        """Decisions of a dataset that it learns from before it samples any."""
+        """Decisions of offline pre-training from a dataset, before any are sampled."""
         return 0
 
     def calibration(self, config: TrainConfig) -> float | None:
@@ -100,11 +100,11 @@ class Algorithm(ABC):
         return None
 
     def with_initial_policy(self, config: Config, folder: Path) -> Config:
-        """The same settings with another folder, where `initial_policy` names one."""
+        """Copy of the settings with another folder of the initial policy."""
         raise NotImplementedError(f"{self.name} begins with no policy")
 
     def check_initial_policy(self, config: ResolvedConfig, feed: EpisodeFeed) -> None:  # noqa: B027
-        """See whether training can begin with `initial_policy`.
+        """Check that training can begin with `initial_policy`.
 
         Raises:
             BadInputError: it cannot.
@@ -112,7 +112,7 @@ class Algorithm(ABC):
 
     @abstractmethod
     def open_engine(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
-        """The algorithm, ready to train.
+        """Build the engine, ready to train.
 
         Args:
             config: resolved settings.
@@ -124,13 +124,13 @@ class Algorithm(ABC):
 
 @dataclass(frozen=True)
 class RllibParts:
-    """Classes with which RLlib runs an algorithm.
+    """RLlib's classes for an algorithm.
 
     Attributes:
         config: a new `AlgorithmConfig`, which names the class of the algorithm.
-        learner: computes the loss.
-        module: the networks.
-        columns: of the dataset that are read.
+        learner: class of the learner, which computes the loss.
+        module: class of the RLModule, which holds the networks.
+        columns: columns of a dataset that are read.
     """
 
     config: Any
@@ -155,7 +155,7 @@ class RllibAlgorithm(Algorithm):
 
     @abstractmethod
     def parts(self) -> RllibParts:
-        """Its classes; imports ray and torch."""
+        """RLlib's classes for this algorithm; imports ray and torch."""
 
     @abstractmethod
     def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
@@ -167,11 +167,11 @@ class RllibAlgorithm(Algorithm):
         """
 
     def fragment(self, config: TrainConfig) -> int | None:
-        """Decisions per environment that a runner samples at once; None: it learns from a dataset alone."""
+        """Decisions per environment in a rollout fragment; None: the algorithm samples no episodes."""
         return None
 
     def module_settings(self, config: ResolvedConfig) -> dict[str, Any]:
-        """Entries of the module's `model_config` beside those that all modules have."""
+        """Entries of the module's `model_config` in addition to those of all modules."""
         return {}
 
     def parts_of_run(self, config: ResolvedConfig) -> tuple[int, ...]:
@@ -187,7 +187,7 @@ class RllibAlgorithm(Algorithm):
             share: of the decisions.
 
         Returns:
-            Decisions per environment that runners may sample at once; None: as many as before.
+            Largest rollout fragment, in decisions per environment; None: unchanged.
         """
         decisions = ceil(share * config.decisions_per_iteration)
         if self.fragment(config) is None:
@@ -207,13 +207,13 @@ Kind = TypeVar("Kind", bound=type[Algorithm])
 
 
 def register(kind: Kind) -> Kind:
-    """Put an algorithm into the registry."""
+    """Add an algorithm to the registry."""
     ALGORITHMS[kind.name] = kind()
     return kind
 
 
 def check_buffer(config: TrainConfig, section: str, every: int, buffer: int) -> None:
-    """Refuse a replay buffer that does not hold what is sampled between two updates."""
+    """Refuse a replay buffer smaller than the decisions sampled between two updates."""
     sampling = config.sampling
     sampled = sampling.envs_per_runner * every * max(1, sampling.runners or 0)
     if buffer < sampled:

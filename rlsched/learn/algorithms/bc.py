@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rlsched.learn.config.training import ResolvedConfig
 
 AGREEMENT = "agreement"
-"""Figure of algorithms that learn from a dataset: share of its actions that the policy would take."""
+"""Figure of algorithms that learn from a dataset: share of its actions that the greedy policy would take."""
 
 
 class Bc(OfflineSettings):
-    """Behavioural cloning: to choose what a dataset's behaviours chose."""
+    """Behavioural cloning: imitate the actions of a dataset."""
 
 
 @register
@@ -47,7 +47,7 @@ class BcAlgorithm(RllibAlgorithm):
 
 
 def offline_training(config: ResolvedConfig) -> dict[str, Any]:
-    """Keywords of `AlgorithmConfig.training` that all algorithms have that learn from a dataset alone."""
+    """Keywords of `AlgorithmConfig.training` shared by algorithms that learn from a dataset alone."""
     offline = config.section(OfflineSettings)
     return {
         "grad_clip": offline.gradient_clip,

@@ -1,4 +1,4 @@
-"""CoCoRL: PPO where limits of costs are what matters [Venkataswamy 2023, 6]."""
+"""CoCoRL: PPO that requires costs with limits [Venkataswamy 2023, 6]."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Cocorl(Ppo):
-    """The same where limits are what matters: a cost without a limit is refused [Venkataswamy 2023, 6]."""
+    """PPO with defaults for costs with limits; a run without a limit is refused [Venkataswamy 2023, 6]."""
 
     fragment: int | None = Field(128, ge=1, description="decisions per environment and batch")
     learning_rate: float = Field(1e-3, gt=0, description="at the start of training")
@@ -35,7 +35,7 @@ class Cocorl(Ppo):
 
 @register
 class CocorlAlgorithm(PpoAlgorithm):
-    """PPO for costs that must stay within limits, with larger batches and stronger controllers.
+    """Constrained PPO, with larger batches and stronger controllers of the multipliers.
 
     The objective is that of PPO, whose advantage is A - sum of m_c A_c over the costs c. A PID controller
     moves each multiplier m_c by the difference of its cost from the limit [Stooke et al. 2020; Venkataswamy
@@ -58,7 +58,7 @@ class CocorlAlgorithm(PpoAlgorithm):
 
 
 def without_limits(config: Config) -> Config:
-    """Settings that train a policy without limits: ppo with the rates, networks and batches of cocorl."""
+    """Settings for a policy without limits: ppo with the rates, networks and batches of cocorl."""
     cocorl: Cocorl = config.cocorl
     shared = {name: getattr(cocorl, name) for name in Ppo.model_fields}
     return config.model_copy(update={"algo": "ppo", "ppo": config.ppo.model_copy(update=shared)})

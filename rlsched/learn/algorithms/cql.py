@@ -20,7 +20,7 @@ GAP = "conservative_gap"
 
 
 class Cql(CriticSettings):
-    """Q-learning that trusts what the dataset shows, for choices among actions [Kumar et al. 2020]."""
+    """Conservative Q-learning among discrete actions, from a dataset [Kumar et al. 2020]."""
 
     renamed: ClassVar[Mapping[str, str]] = {**CriticSettings.renamed, "conservative": "alpha"}
 
@@ -64,7 +64,7 @@ class CqlAlgorithm(RllibAlgorithm):
         """Keywords of RLlib's DQN."""
         return offline_training(config) | {
             "tau": config.section(Cql).tau,
-            # Targets follow every step of a gradient; RLlib knows of none but those after decisions.
+            # Our learner moves the targets after every gradient step, RLlib only after sampled decisions.
             "target_network_update_freq": float("inf"),
             "num_steps_sampled_before_learning_starts": 0,
             "replay_buffer_config": {"no_local_replay_buffer": True},

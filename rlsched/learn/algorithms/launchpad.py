@@ -1,4 +1,4 @@
-"""Launchpad: RARE from a dataset first, and then from play [Venkataswamy 2023, 7.4; Ball et al. 2023]."""
+"""Launchpad: RARE from a dataset first, then online [Venkataswamy 2023, 7.4; Ball et al. 2023]."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Launchpad(Frozen):
-    """RARE, from a dataset first and then from play [Venkataswamy 2023, 7.4]."""
+    """RARE from a dataset first, then online [Venkataswamy 2023, 7.4]."""
 
     renamed: ClassVar[Mapping[str, str]] = {"heat": "temperature"}
 
@@ -38,7 +38,7 @@ class Launchpad(Frozen):
 
 @register
 class LaunchpadAlgorithm(RareAlgorithm):
-    """RARE that pre-trains on a dataset, then trains by play and still draws a share from the dataset.
+    """RARE that pre-trains on a dataset, then trains online and still samples a share from the dataset.
 
     The losses are those of RARE; each batch of the critics has a constant share of recorded decisions
     [Venkataswamy 2023, 7.4; Ball et al. 2023].
@@ -55,11 +55,11 @@ class LaunchpadAlgorithm(RareAlgorithm):
     default_steps = 2_000_000
 
     def plays(self, config: TrainConfig) -> bool:
-        """In the end."""
+        """True: it samples episodes after pre-training."""
         return True
 
     def check(self, config: TrainConfig) -> None:
-        """Refuse a run that ends before it plays."""
+        """Refuse a run that ends before online training."""
         super().check(config)
         rows = config.section(Launchpad).rows
         if config.steps is not None and config.steps <= rows:
@@ -70,18 +70,18 @@ class LaunchpadAlgorithm(RareAlgorithm):
             )
 
     def pretraining_steps(self, config: TrainConfig) -> int:
-        """Decisions of the dataset."""
+        """Decisions of offline pre-training."""
         return config.section(Launchpad).rows
 
     def module_settings(self, config: ResolvedConfig) -> dict[str, Any]:
-        """The temperature of rollouts."""
+        """Temperature of rollouts."""
         return {"rollout_temperature": config.section(Launchpad).temperature}
 
     def phases(self, config: ResolvedConfig) -> Phases:
-        """First the dataset, then play."""
+        """Pre-training from the dataset, then online training."""
         launchpad = config.section(Launchpad)
         return Phases(float(launchpad.rows), config.section(Rare).imitate, launchpad.share)
 
     def parts_of_run(self, config: ResolvedConfig) -> tuple[int, ...]:
-        """The learning rate begins anew with play."""
+        """Ends of pre-training and of the run: the learning rate begins anew with online training."""
         return (config.section(Launchpad).rows, config.steps)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rlsched.learn.config.training import ResolvedConfig
 
 NORM_RATE = 1e-2
-"""Of the mean square of advantages, per minibatch."""
+"""Update rate of the moving mean of squared advantages, per minibatch."""
 
 
 class Marwil(OfflineSettings):
-    """Behavioural cloning, more so where more was earned than expected [Wang et al. 2018]."""
+    """Behavioural cloning with weights by advantage [Wang et al. 2018]."""
 
     beta: float = Field(
         1.0, gt=0, le=1, description="weight of what was earned beyond expectation; towards 0 it is bc"
@@ -60,7 +60,7 @@ class MarwilAlgorithm(RllibAlgorithm):
         return offline_training(config) | {
             "beta": marwil.beta,
             "vf_coeff": marwil.value_weight,
-            # Returns are about 1. RLlib begins with 100 and hardly moves from there: all weights would be 1.
+            # Returns are about 1. RLlib's initial 100 hardly changes, so all weights would be 1.
             "moving_average_sqd_adv_norm_start": 1.0,
             "moving_average_sqd_adv_norm_update_rate": NORM_RATE,
         }

@@ -20,13 +20,16 @@ FRAGMENT = 64
 """Default decisions per environment in a batch."""
 
 LAMBDA_PER_HOUR, LAMBDA_PER_TICK = 0.9, 0.98
-"""Default `ppo.gae_lambda`: per simulated hour, and per tick with a horizon
-(docs/decisions/0012-advantages-of-hours.md, 0013-imitation-instead-of-weights.md)."""
+"""Default `ppo.gae_lambda`, per simulated hour, and per tick with a horizon.
+
+Reasons are in docs/decisions/0012-advantages-of-hours.md and 0013-imitation-instead-of-weights.md.
+"""
 
 LIMIT_REPORTS = ("cost", "error", "proportional", "integral", "derivative", "multiplier")
 """Figures of each constraint for metrics.csv; costs and errors in the cost's own unit.
 
-An error is the difference of a cost from its goal, the limit less its margin."""
+An error is a cost less its goal; the goal is the limit less its margin.
+"""
 
 
 class Ppo(LearningRates):
@@ -83,9 +86,9 @@ class Ppo(LearningRates):
 
 @register
 class PpoAlgorithm(RllibAlgorithm):
-    """PPO.
+    """Proximal policy optimisation with GAE, and with multipliers for costs with limits.
 
-    It maximises E[min(r A, clip(r, 1 - c, 1 + c) A)] + entropy bonus, where r is the ratio of the action's
+    PPO maximises E[min(r A, clip(r, 1 - c, 1 + c) A)] + entropy bonus, where r is the ratio of the action's
     probability under the new policy to that under the old one, and A is the advantage by GAE, less the
     advantages of costs times their multipliers [Schulman et al. 2017, eq. 7; Stooke et al. 2020].
     """
@@ -112,7 +115,7 @@ class PpoAlgorithm(RllibAlgorithm):
     limit_reports = LIMIT_REPORTS
 
     def check(self, config: TrainConfig) -> None:
-        """Refuse batches that do not fit together."""
+        """Refuse sizes of batches, fragments and minibatches that do not fit together."""
         ppo, sampling, fragment = config.section(Ppo), config.sampling, self.fragment(config)
         if config.network.lstm and config.network.lstm_steps > min(fragment, ppo.minibatch):
             raise SettingError(
@@ -134,14 +137,14 @@ class PpoAlgorithm(RllibAlgorithm):
             )
 
     def defaults(self, config: TrainConfig, scenario: Scenario) -> Mapping[str, object]:
-        """Lambda."""
+        """Default lambda of GAE."""
         ppo = config.section(Ppo)
         if ppo.gae_lambda is not None:
             return {}
         return {self.section: ppo.model_copy(update={"gae_lambda": self.usual_lambda(scenario)})}
 
     def usual_lambda(self, scenario: Scenario) -> float:
-        """Of GAE per tick, where it is left out."""
+        """Default lambda of GAE, per tick."""
         if scenario.decision.tick_driven:
             return LAMBDA_PER_TICK
         return LAMBDA_PER_HOUR ** (scenario.cluster.tick_s / 3600)
@@ -186,7 +189,7 @@ class PpoAlgorithm(RllibAlgorithm):
         }
 
     def shorten(self, config: ResolvedConfig, rllib: Any, share: float) -> int:
-        """Shorter fragments: a batch is what all runners sample at once."""
+        """Shorten fragments: a batch is one fragment of every environment."""
         length = ceil(share * self.fragment(config))
         batch = length * (self.batch(config) // self.fragment(config))
         batches = ceil(config.decisions_per_iteration / self.batch(config))

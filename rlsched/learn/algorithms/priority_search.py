@@ -56,12 +56,12 @@ class PrioritySearchAlgorithm(Algorithm):
     default_steps = 100_000_000
 
     def check(self, config: TrainConfig) -> None:
-        """Refuse networks that are no priority function."""
+        """Refuse networks other than priority functions."""
         if config.network.kind in ("mlp", "cnn"):
             raise ValueError(f"priority_search finds no network.kind {config.network.kind}: remove it")
 
     def defaults(self, config: TrainConfig, scenario: Scenario) -> Mapping[str, object]:
-        """A priority function."""
+        """Default network: a priority function."""
         return {"network": config.network.model_copy(update={"kind": "priority"})}
 
     def initial_policy(self, config: TrainConfig) -> str | None:
@@ -70,13 +70,13 @@ class PrioritySearchAlgorithm(Algorithm):
         return search.start
 
     def with_initial_policy(self, config: Config, folder: Path) -> Config:
-        """The same search from another folder."""
+        """Copy of the settings with another initial priority function."""
         return config.model_copy(
             update={"search": config.section(Search).model_copy(update={"start": str(folder)})}
         )
 
     def check_initial_policy(self, config: ResolvedConfig, feed: EpisodeFeed) -> None:
-        """See whether the search can begin with that priority function."""
+        """Check that the search can begin with that priority function."""
         from rlsched.learn.algorithms.learners.search_start import initial_parameters
         from rlsched.sim.layout import Layout
 
@@ -86,7 +86,7 @@ class PrioritySearchAlgorithm(Algorithm):
             initial_parameters(layout, config.network, start)
 
     def open_engine(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
-        """Its own engine."""
+        """Build the search, ready to run."""
         from rlsched.learn.algorithms.learners.search import SearchEngine
 
         return SearchEngine(config, feed, iteration)

@@ -1,4 +1,4 @@
-"""RARE: an actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
+"""RARE: an actor and twin critics, offline or online [Venkataswamy 2023]."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rare(CriticSettings):
-    """An actor and twin critics, from a dataset or from play [Venkataswamy 2023]."""
+    """Actor and twin critics, trained from a dataset or online [Venkataswamy 2023]."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         **CriticSettings.renamed,
@@ -87,12 +87,12 @@ class Rare(CriticSettings):
 
 @dataclass(frozen=True)
 class Phases:
-    """What decisions of a run come from.
+    """Phases of a run: offline training, then online training.
 
     Attributes:
-        read: so many first from the dataset alone; infinite: all.
-        imitate: the first of those, as they are.
-        share: of a batch that comes from the dataset while playing.
+        read: decisions of offline training from the dataset; infinite: all.
+        imitate: first decisions of the dataset, which are imitated unweighted.
+        share: share of a batch that comes from the dataset in online training.
     """
 
     read: float
@@ -155,15 +155,15 @@ class RareAlgorithm(RllibAlgorithm):
         return config.section(Rare).every
 
     def module_settings(self, config: ResolvedConfig) -> dict[str, Any]:
-        """The temperature of rollouts."""
+        """Temperature of rollouts."""
         return {"rollout_temperature": 1.0}
 
     def phases(self, config: ResolvedConfig) -> Phases:
-        """All decisions from the dataset, where there is one."""
+        """Offline training alone, where there is a dataset; else online training alone."""
         return Phases(0.0 if config.dataset is None else inf, config.section(Rare).imitate, 0.0)
 
     def parts(self) -> RllibParts:
-        """An algorithm of our own."""
+        """RLlib classes of our own."""
         from rlsched.learn.algorithms.learners.rare import RareLearner
         from rlsched.learn.algorithms.learners.rare_algorithm import RareConfig
         from rlsched.learn.networks.actor_critic import RareModule
@@ -193,5 +193,5 @@ class RareAlgorithm(RllibAlgorithm):
         }
 
     def shorten(self, config: ResolvedConfig, rllib: Any, share: float) -> None:
-        """Fewer rows."""
+        """Reduce the decisions of a training step."""
         rllib.run_settings = rllib.run_settings | {"rows": ceil(share * config.decisions_per_iteration)}

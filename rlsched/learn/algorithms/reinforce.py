@@ -46,9 +46,9 @@ class Reinforce(Frozen):
 
 @register
 class ReinforceAlgorithm(Algorithm):
-    """Policy gradient without a critic.
+    """REINFORCE: policy gradient without a critic.
 
-    It maximises the mean of log pi(a_k | s_k) (R_k - mean of R_k over trajectories of the same jobs), where
+    REINFORCE maximises the mean of log pi(a_k | s_k) (R_k - mean of R_k over trajectories of the same jobs).
     R_k is the discounted return from the k-th decision on [Williams 1992; Mao et al. 2016, 3.3; Cunha 2022,
     algorithm 1].
     """
@@ -63,7 +63,7 @@ class ReinforceAlgorithm(Algorithm):
     engine = "reinforce"
 
     def check(self, config: TrainConfig) -> None:
-        """Refuse settings of runners and learners, which it has not."""
+        """Refuse settings of runners and learners, which this algorithm does not use."""
         if config.network.kind == "priority":
             raise SettingError("network.kind", "value priority: not supported by algo=reinforce", "remove it")
         if config.sampling.runners:
@@ -88,7 +88,7 @@ class ReinforceAlgorithm(Algorithm):
                 )
 
     def open_engine(self, config: ResolvedConfig, feed: EpisodeFeed, iteration: int, steps: int) -> Engine:
-        """Its own engine."""
+        """Build the engine, ready to train."""
         from rlsched.learn.algorithms.learners.reinforce import ReinforceEngine
 
         return ReinforceEngine(config, feed, iteration)
