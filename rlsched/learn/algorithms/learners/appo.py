@@ -1,4 +1,4 @@
-"""APPO on RLlib's new API stack: V-trace in simulated time, and a learner whose death is heard of."""
+"""APPO on RLlib's new API stack: V-trace in simulated time, and errors of the learner thread are raised."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from rlsched.learn.rllib.ray_compat import LearnerThread
 from rlsched.learn.supervisor import Supervised
 
 NEVER_CHOSEN = 1e4
-"""As a log probability of the behaviour: importance weights against it are 0."""
+"""Log probability under the behaviour policy that makes importance weights 0."""
 
 
 class LearnerDiedError(RuntimeError):
-    """The thread that learns has ended; the message says of what, and a note where."""
+    """The learner thread has died; the message names the exception, and a note holds its traceback."""
 
 
 class Results(Queue[dict[str, Any]]):
-    """What updates came to, until somebody takes it: all at once, as of one update.
+    """Queue of results of updates, which are merged into one when they are taken.
 
-    RLlib takes one result for every batch that it hands over, but every batch is learned from several times
-    (`appo.epochs`). So results would pile up for as long as a run lasts, and be told ever later.
+    RLlib takes one result for every batch that it hands over, but there are several updates with every batch
+    (`appo.epochs`). So results would pile up during a run, and be reported later and later.
     """
 
     def _get(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Results(Queue[dict[str, Any]]):
         self.queue.clear()
         if len(waiting) == 1:
             return waiting[0]
-        together = MetricsLogger(root=True)  # no other takes throughputs
+        together = MetricsLogger(root=True)  # only a root logger accepts throughputs
         together.aggregate(waiting)
         result: dict[str, Any] = together.reduce()
         return result
@@ -57,17 +57,17 @@ class Results(Queue[dict[str, Any]]):
 def with_last_states(episodes: Sequence[SingleAgentEpisode], memory: Memory) -> dict[str, NDArray[Any]]:
     """Columns of pieces of episodes, one after the other, each with a row for the state after its last.
 
-    What RLlib's pipeline makes of them, which lengthens the episodes themselves and copies them once for each
-    of its parts: the arrays of a batch, made anew each time beside a thread that learns, broke up the heap.
+    The result is that of RLlib's pipeline. RLlib lengthens the episodes themselves and copies them once for
+    each connector. Its arrays, allocated for every batch beside a learner thread, fragmented the heap.
 
     Args:
         episodes: finalised.
-        memory: for the arrays. They stay as long as their batch does: between what the thread takes and frees
-            meanwhile, small ones keep a heap from closing up, too.
+        memory: for the arrays. They live as long as their batch. Even small ones would fragment the heap,
+            between allocations of the learner thread.
 
     Returns:
-        Arrays (row, ...). In rows of a last state nothing was done: the loss mask is False, the reward 0, and
-        action and log probability are those before.
+        Arrays (row, ...). In rows of a last state the loss mask is False, the reward 0, and action and log
+        probability are those of the row before.
     """
     observed = [episode.get_observations() for episode in episodes]
     last = np.cumsum([len(of_one) for of_one in observed]) - 1
@@ -78,7 +78,7 @@ def with_last_states(episodes: Sequence[SingleAgentEpisode], memory: Memory) -> 
     terminated = memory.empty("terminated", (rows,), np.bool_)
     terminated[:] = False
     terminated[last - 1] = [episode.is_terminated for episode in episodes]
-    before = np.cumsum(real) - 1  # row of the transitions alone
+    before = np.cumsum(real) - 1  # index among the transitions alone
 
     def of_rows(name: str, pieces: list[NDArray[Any]], dtype: DTypeLike) -> NDArray[Any]:
         column = memory.empty(name, (rows,), dtype)
@@ -101,14 +101,14 @@ def with_last_states(episodes: Sequence[SingleAgentEpisode], memory: Memory) -> 
 
 
 class SupervisedAPPO(Supervised, APPO):
-    """RLlib's APPO whose remote runners are supervised."""
+    """RLlib's APPO with supervision of its remote runners."""
 
 
 class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
-    """RLlib's APPO with transitions discounted by the ticks they took.
+    """RLlib's APPO learner with transitions discounted by their ticks.
 
-    It learns in a thread of its own, and RLlib never asks how that fares: once it has died of an exception,
-    sampling goes on for ever or waits for ever. Here the next batch handed over raises that exception.
+    APPO learns in a thread, and RLlib does not check that thread. After an exception there, sampling would
+    continue or wait forever. Here the next `update` raises that exception.
 
     `learner_config_dict` holds `gamma`, per tick; RLlib's own must be 1.
     """
@@ -116,7 +116,7 @@ class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
     failure: BaseException | None = None
 
     def build(self) -> None:
-        """Build as RLlib does, then put guards around what its thread does."""
+        """Build as RLlib does, then catch exceptions in the learner thread."""
         self.memory = Memory()
         self.handed_over: deque[Any] = deque(maxlen=HELD)
         super().build()
@@ -125,15 +125,15 @@ class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
         self.thread.wrap(guarded_update, self.failed)
 
     def failed(self, error: BaseException) -> None:
-        """Keep what ended the thread for whoever hands over a batch, and wake whoever waits for results."""
+        """Store the exception for the next `update`, and wake the thread that waits for results."""
         self.failure = error
         self.thread.stop()
 
     def update(self, *, training_data: TrainingData, **kwargs: Any) -> Any:
-        """Hand a batch over to the thread; nothing, where the node is gone on which the fragments lay.
+        """Hand a batch over to the thread; none, where the node that held the fragments is gone.
 
         Raises:
-            LearnerDiedError: it has died.
+            LearnerDiedError: the thread has died.
         """
         result = {}
         if self.failure is None:
@@ -164,7 +164,7 @@ class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
         in_time = {
             **batch,
             Columns.TERMINATEDS: ending(batch[Columns.TERMINATEDS], ticks, gamma),
-            # Rows that only hold a bootstrap state weigh nothing. RLlib takes their discount away, but not
+            # Rows that only hold a bootstrap state get weight 0. RLlib sets their discount to 0, but not
             # their error 0 - V, which would go into the row before and cancel its bootstrap.
             Columns.ACTION_LOGP: batch[Columns.ACTION_LOGP].where(batch[Columns.LOSS_MASK], NEVER_CHOSEN),
         }
@@ -173,7 +173,7 @@ class TimedAPPOLearner(LeanLearner, APPOTorchLearner):
 
 
 def guarded_update(self: TimedAPPOLearner, **kwargs: Any) -> Any:
-    """`Learner.update`; what it raises is kept."""
+    """Call `Learner.update`, and store its exceptions."""
     try:
         return Learner.update(self, **kwargs)
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""BC and MARWIL on RLlib's new API stack: networks that learn from a dataset what to do."""
+"""BC and MARWIL on RLlib's new API stack, from our datasets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReadingMARWIL(Reading, MARWIL):
 
 
 class ReadingLearner(LeanLearner):
-    """A learner of what was read, that tells how often its policy would have done the same."""
+    """Learner from a dataset, which reports how often its greedy policy agrees with the dataset."""
 
     def _create_iterator_if_necessary(
         self,
@@ -40,11 +40,11 @@ class ReadingLearner(LeanLearner):
         return minibatches(training_data, minibatch_size, num_total_minibatches, self.device)
 
     def log_agreement(self, module_id: str, preferences: Tensor, actions: Tensor) -> None:
-        """The share of decisions that the best action is the one of the dataset.
+        """Log the share of decisions in which the best action is that of the dataset.
 
         Args:
-            module_id: whose.
-            preferences: (row, action), the best one the highest.
+            module_id: of the module.
+            preferences: (row, action) logits or Q values.
             actions: (row,) of the dataset.
         """
         agreed = (preferences.detach().argmax(dim=1) == actions).float().mean()
@@ -55,15 +55,15 @@ class ReadingLearner(LeanLearner):
 
 
 class CloningLearner(ReadingLearner, MARWILTorchLearner):
-    """RLlib's loss of MARWIL, of which BC is the one without weights.
+    """RLlib's learner of MARWIL, and of BC as MARWIL without weights.
 
-    Its scale of advantages goes on with a run, which RLlib would begin anew.
+    A resumed run keeps its scale of advantages, which RLlib would begin anew.
     """
 
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
     ) -> Tensor:
-        """RLlib's loss, reported."""
+        """Compute RLlib's loss, and report the agreement."""
         self.log_agreement(module_id, fwd_out[Columns.ACTION_DIST_INPUTS], batch[Columns.ACTIONS])
         loss: Tensor = super().compute_loss_for_module(
             module_id=module_id, batch=batch, fwd_out=fwd_out, **kwargs
@@ -71,13 +71,13 @@ class CloningLearner(ReadingLearner, MARWILTorchLearner):
         return loss
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """RLlib's, and the mean square of advantages."""
+        """RLlib's state, and the moving mean of squared advantages."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         norms = self.moving_avg_sqd_adv_norms_per_module
         return state | {SQUARES: {module_id: float(norm) for module_id, norm in norms.items()}}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from there; older checkpoints have no such mean."""
+        """Restore a state; states of older versions have no such mean."""
         super().set_state(state)
         for module_id, norm in state.get(SQUARES, {}).items():
             self.moving_avg_sqd_adv_norms_per_module[module_id] = self._get_tensor_variable(norm)

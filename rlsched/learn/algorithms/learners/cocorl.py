@@ -1,7 +1,7 @@
-"""CoCoRL: PPO within limits, each with a multiplier under PID control [Venkataswamy 2023, 6].
+"""CoCoRL: PPO with costs within limits, each with a multiplier under PID control [Venkataswamy 2023, 6].
 
-The advantage of a decision is that of its reward less that of its costs, times multipliers that a controller
-moves between batches [Stooke et al. 2020]; see `PlayedLearner.within_limits`.
+The advantage of a decision is that of its reward less those of its costs times their multipliers. A PID
+controller moves the multipliers between batches [Stooke et al. 2020]; see `PlayedLearner.within_limits`.
 """
 
 from __future__ import annotations
@@ -26,31 +26,33 @@ from rlsched.learn.rllib.scale import Constraint
 from rlsched.learn.supervisor import Supervised
 
 CONTROLS = "controls"
-"""Part of the algorithm's state: cost -> its controller's."""
+"""Key of the algorithm's state: cost -> state of its controller."""
 
 COSTS = "paid"
-"""Likewise: cost -> what the newest episodes came to."""
+"""Key of the algorithm's state: cost -> amounts of the newest episodes."""
 
 FAR_BEYOND = 1.5
-"""Multiple of a limit. A smaller projected cost may come from a busy start of the episodes."""
+"""Multiple of a limit from which a projected cost counts; a smaller one may come from a busy start."""
 
 LARGEST_MARGIN = 0.2
-"""Share of a limit that is left unused at most, however uncertain the mean of few validation episodes is."""
+"""Largest share of a limit left unused because the mean of few validation episodes is uncertain."""
 
 
 class ConstrainedPPO(Supervised, PPO):
-    """PPO whose multipliers follow what its episodes cost.
+    """PPO with multipliers that follow the costs of its episodes.
 
-    Those of a batch alone would not tell: environments begin together, and episodes with few decisions, which
-    cost more than others or less, end first. So it goes by as many as there are environments, a wave of them.
-    Episodes of a policy that hardly starts anything take long to end. Where those that go on are on their way
-    far beyond a limit, their projected cost moves the multiplier.
+    Episodes of one batch are a biased sample. Environments begin together, and episodes with few decisions,
+    which cost more than others or less, end first. So costs are means over a wave: the newest episodes, as
+    many as there are environments.
+
+    Episodes of a policy that hardly starts any job take long to end. Where the projected cost of unfinished
+    episodes is far beyond a limit, that cost moves the multiplier.
 
     `learner_config_dict` holds the `constraints`, and in `settings` the `pid` of the controllers.
 
     Attributes:
         run_fraction: share of the run that is over; rates and the temperature fall with it.
-        checks: cost -> what the last validation says of it.
+        checks: cost -> its check in the last validation.
     """
 
     run_fraction = 0.0
@@ -68,7 +70,7 @@ class ConstrainedPPO(Supervised, PPO):
         self._weigh()
 
     def training_step(self) -> None:
-        """Play and learn, and look at what the episodes cost that ended."""
+        """Sample and learn, then update the multipliers by the costs of ended episodes."""
         self.learner_group.foreach_learner(partial(set_run_fraction, fraction=self.run_fraction))
         before = {constraint.name: len(self._ended(constraint)) for constraint in self.constraints}
         super().training_step()
@@ -87,19 +89,19 @@ class ConstrainedPPO(Supervised, PPO):
         self._weigh()
 
     def _ended(self, constraint: Constraint) -> list[float]:
-        """What the episodes of an iteration cost that ended until now."""
+        """Costs of the episodes that ended in this iteration."""
         costs: list[float] = self.metrics.peek(
             (ENV_RUNNER_RESULTS, LIMITED, constraint.name), default=[], compile=False
         )
         return costs
 
     def _projected(self, constraint: Constraint) -> float:
-        """What episodes that go on will come to at their pace, on average."""
+        """Projected mean cost of unfinished episodes at their present pace."""
         where = (ENV_RUNNER_RESULTS, PROJECTED, constraint.name)
         return float(self.metrics.peek(where, default=-inf))
 
     def _look(self, constraint: Constraint, cost: float, margin: float) -> None:
-        """Move a multiplier by a mean cost, so that this share of the limit is left unused."""
+        """Update a multiplier by a mean cost; its goal is the limit less a share of `margin`."""
         name, unit = constraint.name, constraint.unit
         goal = constraint.limit * (1.0 - margin)
         state = control(self.controls.get(name), cost / unit, goal / unit, self.pid)
@@ -125,7 +127,7 @@ class ConstrainedPPO(Supervised, PPO):
         self.learner_group.foreach_learner(partial(weigh, multipliers=multipliers))
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """RLlib's, and the controllers'."""
+        """RLlib's state, and those of the controllers."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         controls = {
             name: control_state.model_dump(mode="json") for name, control_state in self.controls.items()
@@ -133,7 +135,7 @@ class ConstrainedPPO(Supervised, PPO):
         return state | {CONTROLS: controls, COSTS: self.episode_costs}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         super().set_state(state)
         controls = state[CONTROLS].items()
         self.controls = {name: Control.model_validate(values) for name, values in controls}
@@ -142,10 +144,10 @@ class ConstrainedPPO(Supervised, PPO):
 
 
 def set_run_fraction(learner: Any, fraction: float) -> None:
-    """Tell a learner which share of the run is over."""
+    """Set a learner's share of the run that is over."""
     learner.set_run_fraction(fraction)
 
 
 def weigh(learner: PlayedLearner, multipliers: Sequence[float]) -> None:
-    """Set what a unit of each cost is worth to a learner."""
+    """Set the multipliers of a learner."""
     learner.multipliers = np.array(multipliers, np.float32)

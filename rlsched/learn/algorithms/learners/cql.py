@@ -1,11 +1,11 @@
-"""Conservative Q-learning from a dataset, for choices among actions [Kumar et al. 2020, eq. 4]: CQL(H).
+"""CQL(H): conservative Q-learning from a dataset, for discrete actions [Kumar et al. 2020, eq. 4].
 
-Double Q-learning (`dqn`) takes the best of what it guesses; where the dataset tells nothing about an action,
-nobody sets a wrong guess right. So what the dataset's actions are worth is pushed up against the (soft)
-maximum over all of them.
+Double Q-learning (`dqn`) bootstraps from the highest Q value. Where the dataset holds no data about an
+action, nothing corrects a wrong value. So Q of the dataset's actions is pushed up against the soft maximum
+over all actions.
 
-RLlib's CQL is for continuous actions only. Where it would take targets along with decisions that are played,
-of which there are none, they follow every step of a gradient here.
+RLlib's CQL is for continuous actions only. RLlib moves targets after sampled decisions, of which there are
+none. Here they move after every gradient step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ReadingCQL(Reading, DQN):
 
 
 class ReadingCQLConfig(DQNConfig):
-    """Configuration of DQN without runners."""
+    """RLlib's configuration of DQN, without runners."""
 
     def __init__(self) -> None:
         super().__init__(algo_class=ReadingCQL)
@@ -40,17 +40,17 @@ class ReadingCQLConfig(DQNConfig):
 
 
 class CQLLearner(ReadingLearner, TimedDQNLearner):
-    """Huber's loss of double Q-learning, and how far the dataset's actions are below the soft maximum.
+    """Learner with the Huber loss of double Q-learning plus the conservative gap.
 
-    `learner_config_dict` holds `gamma`, per tick, and in `settings` the weight `alpha` of the conservative
-    term and the `temperature` of the soft maximum, in units of reward: differences between actions are far
-    smaller than returns, and at a temperature of 1 all of them would be alike.
+    `learner_config_dict` holds `gamma`, per tick, and in `settings` the weight `alpha` of the gap and the
+    `temperature` of the soft maximum, in units of reward. Differences between actions are far smaller than
+    returns: at a temperature of 1 all actions would look alike.
     """
 
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
     ) -> Tensor:
-        """Both, reported."""
+        """Compute and report the sum of both losses."""
         settings = self.config.learner_config_dict["settings"]
         error: Tensor = super().compute_loss_for_module(
             module_id=module_id, batch=batch, fwd_out=fwd_out, **kwargs
@@ -62,19 +62,19 @@ class CQLLearner(ReadingLearner, TimedDQNLearner):
         return error + settings["alpha"] * gap
 
     def apply_gradients(self, gradients_dict: Any) -> None:
-        """Move the networks, and those that follow them after them."""
+        """Update the networks, then the target networks."""
         super().apply_gradients(gradients_dict)
         for network, target in self.module[DEFAULT_MODULE_ID].unwrapped().get_target_network_pairs():
             follow(network, target, self.config.tau)
 
 
 def conservative_gap(worth: Tensor, actions: Tensor, temperature: float) -> Tensor:
-    """Mean of the soft maximum of all actions over the one that was taken; not below 0.
+    """Mean difference of the soft maximum of Q over all actions from Q of the taken action; at least 0.
 
     Args:
-        worth: (row, action) Q, -inf where illegal.
-        actions: (row,) taken.
-        temperature: of the maximum, in units of reward; towards 0 it is the maximum.
+        worth: (row, action) Q values, -inf where illegal.
+        actions: (row,) taken actions.
+        temperature: of the soft maximum, in units of reward; towards 0 it becomes the maximum.
     """
     soft = temperature * torch.logsumexp(worth / temperature, dim=1)
     return (soft - worth.gather(1, actions.unsqueeze(1)).squeeze(1)).mean()

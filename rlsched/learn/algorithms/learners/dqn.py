@@ -1,4 +1,4 @@
-"""DQN on RLlib's new API stack: Bellman targets in simulated time, and what was played in flat arrays."""
+"""DQN on RLlib's new API stack: Bellman targets in simulated time, and replay from flat arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ReplayingDQN(Supervised, DQN):
     """
 
     def setup(self, config: Any) -> None:
-        """Build as RLlib does, with a buffer that remembers nothing yet."""
+        """Build as RLlib does, with an empty replay buffer."""
         super().setup(config)
         capacity = self.config.replay_buffer_config["capacity"]
         # A piece of an episode takes a row more than it has decisions; most are as long as a fragment.
@@ -49,7 +49,7 @@ class ReplayingDQN(Supervised, DQN):
         self.replay = ReplayBuffer(rows, rng)
 
     def training_step(self) -> None:
-        """Play a fragment, remember it, and learn once from what is remembered."""
+        """Sample a fragment, store it, and make one update from the buffer."""
         episodes, played = sample(self)
         self.metrics.aggregate(played, key=ENV_RUNNER_RESULTS)
         self.replay.add(episodes)
@@ -70,7 +70,7 @@ class ReplayingDQN(Supervised, DQN):
 
 
 class TimedDQNLearner(LeanLearner, DQNTorchLearner):
-    """RLlib's DQN with transitions discounted by the ticks they took, one step at a time.
+    """RLlib's DQN learner with transitions discounted by their ticks, with 1-step targets.
 
     `learner_config_dict` holds `gamma`, per tick.
     """
@@ -78,7 +78,7 @@ class TimedDQNLearner(LeanLearner, DQNTorchLearner):
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
     ) -> Tensor:
-        """Huber's loss of double Q-learning [van Hasselt et al. 2016], reported.
+        """Compute and report the Huber loss of double Q-learning [van Hasselt et al. 2016].
 
         The last number of an observation is the clock of its episode.
         """

@@ -1,8 +1,9 @@
-"""What hoarding costs the candidates of a search: a multiplier for each limit, under PID control.
+"""Penalties of hoarding for the candidates of a search: a multiplier for each limit, under PID control.
 
-A limit that is a cliff, as in validation, tells a search little: of a few episodes some are always beyond it.
-So waits, spans and unfinished jobs have prices, whether they are beyond or not, and a price moves by how far
-the middle candidate is from the limit: what is charged is right on average, however few episodes are played.
+A hard limit, as in validation, gives a search little information: of a few episodes some are always beyond
+it. So waits, spans and unfinished jobs are penalised on both sides of a limit. A multiplier moves by the
+median candidate's distance from the limit, so penalties are right on average, however few episodes are
+played.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from rlsched.learn.pid import Control, control
 from rlsched.learn.selection import limit_shares
 
 GOAL = 0.95
-"""Share of what validation allows that a search aims at: validation sees the worst part of other episodes."""
+"""Share of validation's limits that a search aims at: validation takes the worst part of other episodes."""
 
 FAR = 2.0
-"""Share of the limit that counts as far beyond it: how far, in one generation, is no reason for a price."""
+"""Share of the limit at which a violation is clipped for the controller: one generation is too noisy."""
 
 Multipliers = Mapping[str, Control]
-"""State of the controller of each price, by part and measure."""
+"""State of the controller of each multiplier, by part and measure."""
 
 
 def hoarding_penalties(
@@ -33,21 +34,21 @@ def hoarding_penalties(
     parts: IntArray,
     pid: Pid,
 ) -> tuple[FloatArray, dict[str, Control]]:
-    """What each candidate pays, and the prices after that.
+    """Compute the penalty of each candidate, and update the multipliers.
 
-    Parts of a mixture have their own prices, as validation looks at each: on one a policy could push jobs out
-    of sight, and keep to the limits on the whole. What is seen for the first time costs nothing yet. Who
-    starts no job has neither wait nor span, and pays for the worst of the others'.
+    Parts of a mixture have their own multipliers, as validation checks each part: a policy could hoard on one
+    part, and keep the limits on the whole. A new measure has no penalty yet. A candidate that starts no job
+    has neither wait nor span, and gets the worst ones of the others.
 
     Args:
-        multipliers: before.
+        multipliers: states before the update.
         candidates: of each candidate metric -> (episode,).
-        sjf: likewise, of greedy sjf.
-        parts: (episode,) which part an episode is of.
-        pid: how prices move.
+        sjf: metric -> (episode,) of greedy sjf.
+        parts: (episode,) part of the mixture that each episode is from.
+        pid: settings of the controllers.
 
     Returns:
-        (candidate,) in shares of the usual return, and the prices.
+        Penalties (candidate,) in shares of the usual return, and the updated multipliers.
     """
     penalties, moved = np.zeros(len(candidates)), dict(multipliers)
     for part in np.unique(parts):
@@ -68,6 +69,6 @@ def hoarding_penalties(
             before = multipliers.get(name)
             if before is not None:
                 penalties += in_part.mean() * before.multiplier * shares
-            goal = max(GOAL, usual)  # what sjf has itself is never too much
+            goal = max(GOAL, usual)  # sjf's own share is always allowed
             moved[name] = control(before, min(float(np.median(shares)), FAR), goal, pid)
     return penalties, moved

@@ -1,15 +1,15 @@
 """PPO on RLlib's new API stack: whole episodes to one batch, advantages in simulated time, minibatches.
 
-A discount per decision would be wrong where decisions take no time: starting a job, or reserving one, would
-push all later costs one step further away and be rewarded for nothing but being one more decision. So a
-transition of k ticks is discounted by gamma^k, as rewards are inside it [Cunha 2022, 4.7.3].
+A discount per decision would be wrong where decisions take no time. Starting or reserving a job would delay
+all later costs by one step, and be rewarded for that alone. So a transition of k ticks is discounted by
+gamma^k, as rewards are inside it [Cunha 2022, 4.7.3].
 
-The same holds for lambda. With a lambda per decision every reservation is judged at once by the value of
-the state it leads to, and the critic's error there is far larger than what is to be learned. So k ticks weigh
-lambda^k, and what takes no time is never judged by a guess.
+Lambda counts ticks, too. With a lambda per decision, the advantage of a reservation would depend mostly on
+the value of the next state, and the critic's error there is far larger than the advantage. So k ticks weigh
+lambda^k, and a transition without duration does not use the critic's estimate.
 
-RLlib's own pipeline lengthens every episode by a row for the state after it, copies the batch once per piece
-of the pipeline, and again to shuffle it; here it is copied once, and minibatches are gathered by index.
+RLlib's own pipeline lengthens every episode by a row for the state after it. It copies the batch once per
+connector, and again to shuffle it. Here it is copied once, and minibatches are gathered by index.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ ANNEALED = 0.5
 """Share of a run after which the temperature stays at its final value."""
 
 VALUED_AT_ONCE = 512
-"""Rows: as many as whose intermediate results stay in a core's cache."""
+"""Rows of one call of the critic, so that its intermediates fit into a core's cache."""
 
 
 def replica_advantages(
     advantages: NDArray[np.float32], played: Transitions
 ) -> tuple[NDArray[np.float32], float]:
-    """Standardised advantages; with replicas, less the replica baseline.
+    """Standardise advantages; with replicas, subtract the replicas baseline.
 
-    They are standardised by episode before the baseline too: an outlier of one replica would otherwise be the
-    baseline of the others.
+    Advantages are standardised by episode before the baseline, too: an outlier of one replica would otherwise
+    be the baseline of the others.
 
     Returns:
-        (row,) advantages, and the share of their variance that the baseline leaves.
+        Advantages (row,), and the share of their variance that the baseline leaves.
     """
     if not len(played.shared):
         return standardised(advantages), 1.0
@@ -66,20 +66,20 @@ def replica_advantages(
 
 
 def lambda_of(learner_settings: Mapping[str, Any]) -> float:
-    """Lambda of GAE per tick, by the settings of a learner; the discount where it is left out."""
+    """Lambda of GAE per tick from a learner's settings; by default the discount."""
     gae_lambda: float | None = learner_settings["settings"].get("gae_lambda")
     return float(learner_settings["gamma"]) if gae_lambda is None else gae_lambda
 
 
 class PlayedLearner(LeanLearner):
-    """A learner of what its own policy played, that makes a batch of pieces of episodes.
+    """On-policy learner, which makes a batch of pieces of episodes.
 
     `learner_config_dict` holds `gamma`, per tick, and the `settings` of the algorithm.
 
     Attributes:
-        explained_variance: share of the variance of the last batch's returns that the critic expected.
-        noise_left: the share of the variance of its advantages that replicas do not explain.
-        multipliers: (cost,) what a unit of each cost with a limit is worth.
+        explained_variance: share of the variance of the last batch's returns that the critic predicts.
+        noise_left: share of the variance of the batch's advantages that replicas do not explain.
+        multipliers: (cost,) penalty multiplier of each cost with a limit.
     """
 
     explained_variance = 0.0
@@ -109,12 +109,12 @@ class PlayedLearner(LeanLearner):
         return Minibatches(columns, minibatch_size or rows, num_epochs, num_total_minibatches, sequences)
 
     def sequences(self, played: Transitions) -> Sequences:
-        """Which rows stay together, on the learner's device."""
+        """Training sequences of a recurrent module, on the learner's device."""
         states = {name: torch.from_numpy(of).to(self.device) for name, of in played.states.items()}
         return Sequences(torch.from_numpy(played.lengths).to(self.device), states)
 
     def columns(self, played: Transitions) -> dict[str, Tensor]:
-        """The batch, on the learner's device, with standardised advantages and the targets of values."""
+        """Columns of the batch on the learner's device, with standardised advantages and value targets."""
         device = self.device
         obs = torch.from_numpy(played.obs).to(device)
         after = torch.from_numpy(played.after).to(device)
@@ -125,12 +125,12 @@ class PlayedLearner(LeanLearner):
     def advantages_and_targets(
         self, played: Transitions, obs: Tensor, after: Tensor, timing: Timing
     ) -> dict[str, NDArray[Any]]:
-        """What is to be learned of transitions: advantages, and what values should have been.
+        """Compute standardised advantages and value targets.
 
         Args:
             played: the transitions.
-            obs: (row, size) theirs, on the learner's device.
-            after: (piece, size) likewise.
+            obs: (row, size) observations, on the learner's device.
+            after: (piece, size) observations after the last transitions, likewise.
             timing: of the transitions.
         """
         values, following = self.expected(played, obs, after)
@@ -154,17 +154,17 @@ class PlayedLearner(LeanLearner):
         following: NDArray[np.float32],
         timing: Timing,
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Advantages less those of costs, times their multipliers; and what all values should have been.
+        """Subtract the advantages of costs, times their multipliers; and compute all value targets.
 
-        A multiplier means the same whatever unit a cost has (`Constraint.weight`). Standardised apart,
-        its effect would depend on how noisy each of the advantages is.
+        The effect of a multiplier does not depend on the unit of its cost (`Constraint.weight`). With
+        advantages that are standardised separately, it would depend on the noise of each.
 
         Args:
             played: the transitions.
             gained: (row,) advantages of rewards.
-            targets: (row,) of rewards.
-            values: (row, 1 + cost) that the critic expected.
-            following: (piece, 1 + cost) likewise, after each.
+            targets: (row,) value targets of rewards.
+            values: (row, 1 + cost) the critic's estimates.
+            following: (piece, 1 + cost) its estimates after the last transitions.
             timing: of the transitions.
         """
         settings = self.config.learner_config_dict
@@ -184,7 +184,7 @@ class PlayedLearner(LeanLearner):
     def expected(
         self, played: Transitions, obs: Tensor, after: Tensor
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(row, 1 + cost) what the critic expects before transitions, (piece, 1 + cost) after the last."""
+        """The critic's estimates before transitions (row, 1 + cost), and after the last (piece, 1 + cost)."""
         compute = self.module[DEFAULT_MODULE_ID].unwrapped().expected
         at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
         values = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
@@ -201,14 +201,14 @@ class PlayedLearner(LeanLearner):
         lambdas: NDArray[np.float32],
         timing: Timing,
     ) -> NDArray[np.float32]:
-        """(row,) advantages.
+        """Advantages (row,) by GAE, of rewards or of a cost.
 
         Args:
             played: the transitions.
-            earned: (row,) that the values are sums of.
-            values: (row,) that the critic expected.
-            following: (piece,) likewise, after each.
-            lambdas: (row,) weight of what was seen against what the critic expects.
+            earned: (row,) rewards or costs.
+            values: (row,) the critic's estimates.
+            following: (piece,) its estimates after the last transitions.
+            lambdas: (row,) lambda of each transition.
             timing: of the transitions.
         """
         values = np.ascontiguousarray(values)
@@ -219,7 +219,7 @@ class PlayedLearner(LeanLearner):
 
 
 class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
-    """RLlib's PPO with its batches made from whole episodes, advantages in time, and no KL term.
+    """RLlib's PPO learner with batches made from whole episodes, GAE in simulated time, and no KL term.
 
     Attributes:
         run_fraction: share of the run that is over; learning rate and entropy weight fall with it.
@@ -266,7 +266,7 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
     def compute_loss_for_module(
         self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
-        """The loss of a minibatch, reported."""
+        """Compute and report the loss of a minibatch."""
         entropy = self.schedule("entropy")
         module = self.module[module_id].unwrapped()
         targets = batch[Postprocessing.VALUE_TARGETS]

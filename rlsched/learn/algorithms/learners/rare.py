@@ -1,13 +1,14 @@
-"""RARE: an actor and twin critics on one encoder, that learn from datasets and from play [Venkataswamy 2023].
+"""RARE: an actor and twin critics on one encoder, trained offline and online [Venkataswamy 2023].
 
-From a dataset: the actor does what conservative critics [Kumar et al. 2020] think is best, or, which is
-critic-regularised regression [Wang et al. 2020], imitates what was better than what it would do itself.
-From play: it goes by what came of its newest decisions [Schulman et al. 2017], or by what critics think of
-every action [Haarnoja et al. 2018; Christodoulou 2019]. Launchpad begins with the one and goes on with the
-other, and keeps drawing from the dataset [Ball et al. 2023], which may be larger than any replay buffer.
+Offline, the actor imitates the best action of conservative critics [Kumar et al. 2020]. Or it imitates
+recorded actions that are better than its own, which is critic-regularised regression [Wang et al. 2020].
 
-While it reads, the critics' loss moves the encoder and the actor's does not, but for the first rows, which
-are imitated as they are. Critics are normalised as targets are (`popart`).
+Online, the actor learns from its newest decisions [Schulman et al. 2017], or from the critics' values of all
+actions [Haarnoja et al. 2018; Christodoulou 2019]. Launchpad trains offline first and then online, and keeps
+sampling from the dataset [Ball et al. 2023], which may be larger than any replay buffer.
+
+Offline, only the critics' loss moves the encoder, except for the first rows, which are imitated unweighted.
+Critics estimate returns in the normalised units of their targets (`popart`).
 """
 
 from __future__ import annotations
@@ -38,29 +39,29 @@ from rlsched.learn.rllib.losses import log_ratio, surrogate
 from rlsched.learn.rllib.minibatches import Minibatches
 
 GREATEST_WEIGHT = 20.0
-"""Of an action that is imitated by the exponential of its advantage [Wang et al. 2020]."""
+"""Largest weight of an action with `weights=exp`, the exponential of its advantage [Wang et al. 2020]."""
 
 
 class RareLearner(PlayedLearner, ReadingLearner):
-    """The losses of the critics, the actor and the temperature.
+    """Learner with losses of the critics, the actor and the temperature.
 
-    All at once but for an actor that goes by what was played: then it learns from that alone, and critics
-    from what was remembered and read.
+    One update has all three losses, except online with `actor=played`. Then the actor learns from its newest
+    decisions alone, and the critics from the replay buffer and the dataset.
     """
 
     def build(self) -> None:
-        """Build what learns, and what follows it."""
+        """Build the networks and the target networks."""
         super().build()
         self.networks.make_target_networks()
 
     @property
     def networks(self) -> RareModule:
-        """What learns."""
+        """The module with all networks."""
         module: RareModule = self.module[DEFAULT_MODULE_ID].unwrapped()
         return module
 
     def before_gradient_based_update(self, *, timesteps: dict[str, Any]) -> None:
-        """See how far the run is."""
+        """Set the phase of the run, the rollout temperature, and the losses that move the encoder."""
         super().before_gradient_based_update(timesteps=timesteps)
         decisions = timesteps[NUM_ENV_STEPS_SAMPLED_LIFETIME]
         phases: Phases = self.config.run_settings["phases"]
@@ -70,7 +71,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         self.networks.rollout_temperature = (
             1.0 if self.reads else float(self.networks.model_config["rollout_temperature"])
         )
-        # Who errs less moves what both see by.
+        # The loss with smaller errors moves the shared encoder.
         every_loss = {ACTOR, CRITICS}
         self.networks.encoders = frozenset(
             every_loss if self.imitates else {ACTOR if self.apart else CRITICS}
@@ -81,14 +82,14 @@ class RareLearner(PlayedLearner, ReadingLearner):
         return kind._create_iterator_if_necessary(self, training_data=training_data, **kwargs)
 
     def compute_gradients(self, loss_per_module: Any, **kwargs: Any) -> Any:
-        """Of what the loss depends on; the rest is left as it is."""
+        """Gradients of the parameters that the loss depends on; others do not move."""
         gradients = super().compute_gradients(loss_per_module, **kwargs)
         return {name: gradient for name, gradient in gradients.items() if gradient is not None}
 
     def compute_loss_for_module(
         self, *, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor], **kwargs: Any
     ) -> Tensor:
-        """All of them, reported."""
+        """Compute and report the losses of a minibatch."""
         self.targets: Tensor | None = None
         if Columns.NEXT_OBS not in batch:
             return self._loss_of_played(module_id, batch, fwd_out)
@@ -115,7 +116,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
             return critics
         if self.reads and settings["weights"] == "best":
             figures[GAP] = self._overrated(worths, actions, legal)
-            # Of errors in units of reward, as cql has it, while errors here are in spreads, squared.
+            # The weight is for errors in units of reward, as in cql; errors here are in spreads, squared.
             critics = critics + settings["cql_alpha"] * figures[GAP] / networks.popart.spread**2
         entropy = entropies(every, legal)
         temperature = networks.log_temperature.exp()
@@ -124,7 +125,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
             actor = -(wanted * every.where(legal, 0.0)).sum(1).mean()
         else:
             actor = -((chances * believed).sum(1) + temperature.detach() * entropy).mean()
-        # By which share of the greatest entropy that a choice can have, whatever the number of actions.
+        # The goal is a share of the largest possible entropy, which depends on the number of legal actions.
         excess = entropy.detach() - settings["entropy"] * legal.sum(1).clamp(min=1).log()
         cooling = (temperature * excess).mean() * float(not self.reads)
         self._tell(
@@ -134,7 +135,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         return critics + actor + cooling
 
     def _loss_of_played(self, module_id: str, batch: dict[str, Any], fwd_out: dict[str, Tensor]) -> Tensor:
-        """What came of decisions moves the policy, and what critics expect of it in these states."""
+        """Losses on newly sampled decisions: PPO's surrogate, and the critics' error in V of the policy."""
         networks = self.networks
         every = fwd_out[Columns.ACTION_DIST_INPUTS].log_softmax(dim=1)
         expected = (every.detach().exp() * fwd_out[WORTHS]).sum(2)
@@ -146,7 +147,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         return actor + critics
 
     def _imitated(self, actions: Tensor, legal: Tensor, believed: Tensor, advantages: Tensor) -> Tensor:
-        """(row, action) how much each is to be imitated: what was shown, or what critics think is best."""
+        """Imitation weights (row, action), of recorded actions or of the critics' best ones."""
         settings = self.config.learner_config_dict["settings"]
         if settings["weights"] == "best" and not self.imitates:
             return believed.masked_fill(~legal, -torch.inf).div(settings["best_temperature"]).softmax(dim=1)
@@ -156,16 +157,16 @@ class RareLearner(PlayedLearner, ReadingLearner):
         return regression_weights(advantages, settings["weights"], settings["beta"]).unsqueeze(1) * recorded
 
     def _overrated(self, worths: Tensor, actions: Tensor, legal: Tensor) -> Tensor:
-        """By how much critics think more of other actions than of those shown, on average of the critics."""
+        """Conservative gap of Q between all actions and the recorded ones, averaged over the critics."""
         believed = self.networks.popart.undo(worths).masked_fill(~legal, -torch.inf).flatten(0, 1)
         temperature = self.config.learner_config_dict["settings"]["cql_temperature"]
         return conservative_gap(believed, actions.repeat(2), temperature)
 
     def _errors(self, worths: Tensor, targets: Tensor) -> Tensor:
-        """Huber's loss of what (critic, row) say of (row,) targets, in spreads of these.
+        """Huber loss of values (critic, row) against targets (row,), in spreads of the targets.
 
-        In the critics' own units it would be so small beside the actor's that it did not move what both see
-        by: Adam goes by what the gradients of a weight were like before.
+        In the critics' own units it would be so much smaller than the actor's loss that it would not move the
+        shared encoder: Adam scales steps by earlier gradients of a weight.
         """
         popart = self.networks.popart
         return huber_loss(worths * popart.scale, (popart(targets) * popart.scale).expand(2, -1))
@@ -178,10 +179,10 @@ class RareLearner(PlayedLearner, ReadingLearner):
 
     @torch.no_grad()
     def _targets(self, batch: dict[str, Any], fwd_out: dict[str, Tensor]) -> Tensor:
-        """(row,) what the critics should have said, in units of reward.
+        """Targets (row,) of the critics, in units of reward.
 
-        Entropy is no part of it: over a thousand decisions it would be worth more than what is earned, and
-        the policy would learn to be asked again and again, which is to wait.
+        They contain no entropy bonus: over a thousand decisions it would exceed the reward. The policy would
+        learn to take as many decisions as possible, which is to wait.
         """
         chances = fwd_out[TARGET_NETWORK_ACTION_DIST_INPUTS].softmax(dim=1)
         following = (chances * fwd_out[NEXT_WORTHS]).sum(1)
@@ -190,7 +191,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         return batch[Columns.REWARDS] + bootstrap.masked_fill(batch[Columns.TERMINATEDS].bool(), 0.0)
 
     def apply_gradients(self, gradients_dict: Any) -> None:
-        """Move the networks, those that follow them after them, and the scale that critics think in."""
+        """Update the networks, then the target networks and the critics' normalisation."""
         super().apply_gradients(gradients_dict)
         networks = self.networks
         if self.targets is None:
@@ -203,16 +204,16 @@ class RareLearner(PlayedLearner, ReadingLearner):
 
 
 def entropies(every: Tensor, legal: Tensor) -> Tensor:
-    """(row,) of (row, action) log probabilities, of which those that are legal count."""
+    """Entropies (row,) of log probabilities (row, action), over legal actions."""
     return -(every.exp() * every.where(legal, 0.0)).sum(1)
 
 
 def regression_weights(advantages: Tensor, kind: str, beta: float) -> Tensor:
-    """How much each action is to be imitated [Wang et al. 2020, eq. 3 and 4].
+    """Imitation weights (row,) of critic-regularised regression [Wang et al. 2020, eq. 3 and 4].
 
     Args:
-        advantages: (row,) of what was done over what the policy would do.
-        kind: `binary`, whether it was better; `exp`, the more so the better it was.
+        advantages: (row,) Q of the recorded action less the policy's expected Q.
+        kind: `binary`, 1 for positive advantages and else 0; `exp`, the exponential of advantage over `beta`.
         beta: of `exp`, in standard deviations of the advantages.
     """
     if kind == "binary":

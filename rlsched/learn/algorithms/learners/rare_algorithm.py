@@ -1,4 +1,4 @@
-"""RARE on RLlib's `Algorithm`: phases of reading and playing, and where each batch comes from."""
+"""RARE on RLlib's `Algorithm`: phases of offline and online training, and the source of each batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RareConfig(AlgorithmConfig):
     def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
         super().__init__(algo_class=algo_class or Rare)
         self.run_settings: dict[str, Any] = {}
-        # What the actor has played says nothing to critics, and what critics remember nothing to the actor.
+        # Updates of the actor leave critics' parameters unused, and updates of critics those of the actor.
         self.torch_ddp_kwargs = {"find_unused_parameters": True}
 
     def training(self, *, run_settings: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
@@ -49,19 +49,19 @@ class RareConfig(AlgorithmConfig):
         return self
 
     def get_default_learner_class(self) -> type[Any]:
-        """What learns."""
+        """Default class of the learner."""
         return RareLearner
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
-        """What is learned."""
+        """Default specification of the module."""
         return RLModuleSpec(module_class=RareModule)
 
 
 class Rare(Supervised, Algorithm):
-    """Reads, or plays and remembers, and learns."""
+    """RARE as an algorithm of RLlib: offline from a dataset, online with a replay buffer, or both in turn."""
 
     def setup(self, config: Any) -> None:
-        """Build as RLlib does; what is read is opened, what is played is not remembered yet."""
+        """Build as RLlib does, open the dataset, and make an empty replay buffer."""
         super().setup(config)
         run, learned = self.config.run_settings, self.config.learner_config_dict
         self.gamma, self.n_step = learned["gamma"], learned["settings"]["n_step"]
@@ -85,7 +85,7 @@ class Rare(Supervised, Algorithm):
         self.played = 0
 
     def training_step(self) -> None:
-        """As much as an iteration is."""
+        """Train for one iteration, offline or online."""
         phases: Phases = self.config.run_settings["phases"]
         known = self._decisions()
         if known < phases.read:
@@ -95,26 +95,26 @@ class Rare(Supervised, Algorithm):
             self._play()
 
     def cleanup(self) -> None:
-        """Let go of files and processes."""
+        """Close files and processes."""
         if self.reader is not None:
             self.reader.close()
         super().cleanup()
 
     def _decisions(self) -> int:
-        """Read or played since the run began."""
+        """Decisions read or sampled since the run began."""
         return int(self.metrics.peek(NUM_ENV_STEPS_SAMPLED_LIFETIME, default=0))
 
     def _count(self, decisions: int) -> None:
         self.metrics.log_value(NUM_ENV_STEPS_SAMPLED_LIFETIME, decisions, reduce="lifetime_sum")
 
     def _read(self, rows: int) -> None:
-        """Learn from so many decisions of the dataset, once from each."""
+        """Learn offline from the next `rows` decisions of the dataset, once from each."""
         columns = self._from_dataset(rows)
         self._count(rows)
         self._learn(columns, self.config.minibatch_size)
 
     def _play(self) -> None:
-        """Play, and learn from some of what was played and read after every few decisions."""
+        """Sample online for an iteration, with updates after every fragment."""
         run = self.config.run_settings
         over = self._decisions() + run["rows"]
         while self._decisions() < over:
@@ -122,7 +122,7 @@ class Rare(Supervised, Algorithm):
             self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
             decisions = sum(len(episode) for episode in episodes)
             if not decisions:
-                return  # every runner is away; they are looked after between training steps
+                return  # no runner is in service; they are restarted between training steps
             self.replay.add(episodes)
             self._count(decisions)
             self.played += decisions
@@ -138,7 +138,7 @@ class Rare(Supervised, Algorithm):
             )
 
     def _drawn(self, rows: int) -> dict[str, NDArray[Any]]:
-        """From what was played and, by its share, from the dataset."""
+        """Sample `rows` transitions from the replay buffer and, by its share, from the dataset."""
         read = round(rows * self.config.run_settings["phases"].share) if self.reader is not None else 0
         drawn = self.replay.sample(rows - read, self.n_step, self.gamma)
         if not read:
@@ -162,7 +162,7 @@ class Rare(Supervised, Algorithm):
         self.metrics.aggregate(learned, key=LEARNER_RESULTS)
 
     def _learn_played(self, episodes: Sequence[SingleAgentEpisode]) -> None:
-        """Let the actor learn from what it has just played."""
+        """Update the actor with its newest decisions."""
         learned = self.learner_group.update(
             episodes=list(episodes),
             minibatch_size=self.config.run_settings["actor_minibatch"],

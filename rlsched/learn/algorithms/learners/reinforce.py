@@ -1,8 +1,7 @@
-"""Policy gradient with the mean of trajectories as its baseline: no critic, no RLlib, a page of code.
+"""REINFORCE with the mean of trajectories as its baseline, without a critic and without RLlib.
 
-Several trajectories play the same jobs; what one of them earned from its k-th decision on is held against
-what all of them did in the mean. Sources: [Cunha 2022, algorithm 1; Mao et al. 2016, 3.3;
-Williams 1992].
+Several trajectories play the same jobs. The advantage of the k-th decision of one is its return from there on
+less the mean of all of them. Sources: [Cunha 2022, algorithm 1; Mao et al. 2016, 3.3; Williams 1992].
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from rlsched.sim.simulator import VectorSimulator
 
 STATE = "reinforce.pt"
 TRIES = 1000
-"""Training episodes in a row that may ask nothing, as short or idle ones do."""
+"""Largest number of consecutive training episodes without a decision, as short or idle ones are."""
 
 LOST = "the policy gives no numbers any more: begin again with a lower reinforce.learning_rate"
 
@@ -40,9 +39,9 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, RuntimeError, EOFError, Pic
 
 
 class Trajectories(NamedTuple):
-    """What was played of one episode, several times side by side."""
+    """Trajectories of one episode, played several times side by side."""
 
-    obs: NDArray[np.float32]  # (row, size), a row for each that is playing, decision by decision
+    obs: NDArray[np.float32]  # (row, size), a row for each unfinished trajectory, decision by decision
     masks: NDArray[np.int8]  # (row, action)
     actions: IntArray  # (row,)
     playing: NDArray[np.bool_]  # (decision, trajectory)
@@ -51,15 +50,15 @@ class Trajectories(NamedTuple):
 
 
 def returns_to_go(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
-    """What each trajectory earns from each of its decisions on.
+    """Discounted returns of each trajectory from each of its decisions on.
 
     Args:
         rewards: (decision, trajectory) of the transitions, 0 where it is over.
-        elapsed: likewise, ticks that they took.
+        elapsed: (decision, trajectory) durations of the transitions, in ticks.
         gamma: discount per tick.
 
     Returns:
-        (decision, trajectory).
+        Returns (decision, trajectory).
     """
     returns, after = np.zeros_like(rewards), np.zeros(rewards.shape[1])
     for k in range(len(rewards) - 1, -1, -1):
@@ -69,18 +68,18 @@ def returns_to_go(rewards: FloatArray, elapsed: IntArray, gamma: float) -> Float
 
 
 def advantages(values: FloatArray, playing: NDArray[np.bool_], workers: int = 1) -> FloatArray:
-    """How much better than the mean of those that are still playing [Cunha 2022, algorithm 1].
+    """Advantages over the mean of unfinished trajectories [Cunha 2022, algorithm 1].
 
-    The mean is also that of the trajectory itself, so of n that still play an advantage is (n - 1) / n of
-    what it would be against the others, and the last decisions of the longest one teach nothing.
+    The mean includes the trajectory itself. So with n unfinished trajectories an advantage is (n - 1) / n of
+    that against the others, and it is 0 for the last decisions of the longest one.
 
     Args:
-        values: (decision, trajectory) what was earned from there on.
-        playing: likewise, whether there was such a decision.
-        workers: that have an equal share of the trajectories, one after the other, and a mean of their own.
+        values: (decision, trajectory) returns from there on.
+        playing: (decision, trajectory) whether there was such a decision.
+        workers: number of equal groups of trajectories, each with a mean of its own.
 
     Returns:
-        (decision, trajectory), 0 where there was none.
+        Advantages (decision, trajectory), 0 where there was no decision.
     """
     shape = (len(values), workers, values.shape[1] // workers)
     by_worker, playing_by_worker = values.reshape(shape), playing.reshape(shape)
@@ -90,15 +89,15 @@ def advantages(values: FloatArray, playing: NDArray[np.bool_], workers: int = 1)
 
 
 class ReinforceEngine:
-    """REINFORCE at work.
+    """Engine of REINFORCE.
 
-    Episodes and draws of an iteration come from a stream of its number: a run that goes on plays what it
-    would have played without a break.
+    Episodes and random numbers of an iteration are seeded by its number: a resumed run plays the same as
+    without a break.
 
     Args:
         config: how to train.
-        feed: of training episodes, and what is simulated.
-        iteration: at which the run begins or goes on.
+        feed: of training episodes, and the scenario.
+        iteration: at which the run begins or resumes.
     """
 
     shortens_all = False
@@ -115,16 +114,16 @@ class ReinforceEngine:
         self.average.load_state_dict(self.net.state_dict())
         self.optimizer = torch.optim.Adam(self.net.parameters(), lr=self.settings.learning_rate)
         self.iteration = iteration
-        self.steps = self.trajectories = 0  # that were taken and played
+        self.steps = self.trajectories = 0  # decisions and trajectories played
         self.sim = self._simulator(self.settings.trajectories)
 
     def _simulator(self, trajectories: int) -> VectorSimulator:
-        """In which so many trajectories are played."""
+        """Simulator for `trajectories` trajectories."""
         return VectorSimulator(self.scenario, self.feed.units, trajectories, self.feed.max_jobs)
 
     @property
     def usual_decisions(self) -> float:
-        """See `Engine`; before the first iteration by an episode that is played for that."""
+        """See `Engine`; before the first iteration it is estimated from an extra episode."""
         settings, steps, trajectories = self.settings, self.steps, self.trajectories
         if not trajectories:
             self.play_one(np.random.default_rng(self.config.seed))
@@ -135,11 +134,11 @@ class ReinforceEngine:
     def iterate(
         self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
     ) -> Progress:
-        """Play some episodes, and take a step; with a share below 1 fewer episodes, and these fewer times.
+        """Play some episodes and make a gradient step; with a share below 1, fewer trajectories are played.
 
         Raises:
-            BadInputError: training episodes ask nothing.
-            FloatingPointError: the policy is lost; its weights are still those of before.
+            BadInputError: training episodes have no decisions.
+            FloatingPointError: a gradient or logit is not finite; the weights did not move.
         """
         settings = self.settings
         rng = np.random.default_rng([self.config.seed, self.iteration])
@@ -147,7 +146,7 @@ class ReinforceEngine:
         self.optimizer.zero_grad()
         episodes = max(1, int(share * settings.episodes))
         wanted = min(1.0, share * settings.episodes / episodes) * settings.trajectories
-        count = max(2, int(wanted) // settings.workers) * settings.workers  # two for each worker at least
+        count = max(2, int(wanted) // settings.workers) * settings.workers  # at least two for each worker
         if self.sim.num_envs != count:
             self.sim = self._simulator(count)
         for _ in range(episodes):
@@ -170,10 +169,10 @@ class ReinforceEngine:
         return Progress(self.steps, row)
 
     def play_one(self, rng: np.random.Generator) -> Trajectories:
-        """Play the next training episode in which anything is to be decided.
+        """Play the next training episode with a decision.
 
         Raises:
-            BadInputError: there is none.
+            BadInputError: `TRIES` episodes have none.
         """
         for _ in range(TRIES):
             played = self.play(self.feed.training(rng), rng)
@@ -186,7 +185,7 @@ class ReinforceEngine:
         )
 
     def play(self, episode: Episode, rng: np.random.Generator) -> Trajectories:
-        """Play an episode as often as the simulator has room for, each time by other draws."""
+        """Play an episode once in each environment of the simulator, with different random numbers."""
         sim = self.sim
         for env in range(sim.num_envs):
             sim.load(env, episode.jobs, episode.scale, episode.power)
@@ -220,12 +219,12 @@ class ReinforceEngine:
         )
 
     def learn_from(self, played: Trajectories, better: FloatArray, episodes: int) -> float:
-        """Add to the gradient what these trajectories say; their mean entropy.
+        """Add the gradient of an episode's trajectories, and return their mean entropy.
 
         Args:
-            played: what was played of an episode.
+            played: the trajectories.
             better: (decision, trajectory) advantages.
-            episodes: of the step.
+            episodes: number of episodes of the gradient step.
         """
         settings = self.settings
         actions, weights = played.actions, better[played.playing]
@@ -246,14 +245,14 @@ class ReinforceEngine:
         return entropy / len(actions)
 
     def policy(self) -> TrainedPolicy:
-        """The average of what was learned."""
+        """The averaged policy."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
         return TrainedPolicy(
             self.scenario, self.config.network, self.average, self.layout.num_resources, about
         )
 
     def save(self, folder: Path) -> None:
-        """Write weights, and what the optimizer remembers; the average is in the policy beside it."""
+        """Write the weights and the optimizer's state; the average is in the policy beside it."""
         folder.mkdir(parents=True)
         state = {
             "net": self.net.state_dict(),
@@ -264,7 +263,7 @@ class ReinforceEngine:
         torch.save(state, folder / STATE)
 
     def restore(self, folder: Path, policy: TrainedPolicy) -> None:
-        """Go on from what was saved.
+        """Restore a saved state.
 
         Raises:
             BadInputError: it is damaged, or of other settings.
@@ -286,4 +285,4 @@ class ReinforceEngine:
         self.average.load_state_dict(policy.net.state_dict())
 
     def stop(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no processes or files to close."""

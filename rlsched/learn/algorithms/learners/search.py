@@ -1,9 +1,9 @@
-"""Priority functions found by evolution on replays: CMA-ES over the weights of a small score.
+"""Priority functions found by CMA-ES over the weights of a small score, from simulated episodes.
 
-Every candidate plays the same random training episodes to their end, all side by side in one vector. Of a
-mixture every part has its share of them: which parts came up would else be most of what sets one generation
-apart from the next. What counts is the mean return, less the price of waits and spans that are near the
-limits of hoarding (`hoarding`), since validation would keep no such policy. Sources: [Carastan-Santos and
+Every candidate plays the same random training episodes to their end, all side by side in one vector. Each
+part of a mixture has its share of the episodes. Otherwise differences between generations would come mostly
+from the parts that were drawn. The fitness is the mean return, less penalties of waits and spans near the
+limits of hoarding (`hoarding`), since validation would not save such a policy. Sources: [Carastan-Santos and
 de Camargo 2017] for learned priority functions, [Hansen 2016] for CMA-ES, which is the library `cma`'s.
 """
 
@@ -37,43 +37,43 @@ from rlsched.sim.simulator import VectorSimulator
 
 STATE = "search.npz"
 GUESSED = 8
-"""Candidates, and episodes of each, by which the length of a generation is guessed before the first."""
+"""Candidates, and episodes of each, that estimate the length of a generation before the first."""
 
 
 class Draws:
-    """Normal numbers as `cma` asks for them, from a stream of their own that is saved with the search.
+    """Random normal numbers for `cma`, from a generator of the search.
 
-    Numpy's global stream, which it takes otherwise, is anybody's: what else draws from it changes the search,
-    and a run that goes on would draw the numbers of its first generations again.
+    By default `cma` uses numpy's global generator. Any other use of that would change the search, and a
+    resumed run would draw the numbers of its first generations again.
     """
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
         self.rng = np.random.default_rng(seed)
 
     def __call__(self, *shape: int) -> FloatArray:
-        """An array of this shape."""
+        """Draw an array of this shape."""
         return self.rng.standard_normal(shape)
 
 
 class SearchEngine:
-    """CMA-ES at work.
+    """Engine of CMA-ES.
 
-    A return is the plain sum of an episode's rewards, which is what policies are judged by. The objective's
-    gamma is for learners of values: inside a transition alone it would reward being asked often.
+    A return is the undiscounted sum of an episode's rewards, by which policies are evaluated. The objective's
+    gamma is for learners of values: inside transitions alone it would favour many decisions.
 
     The episodes of a generation are drawn by seed and number of the generation. A checkpoint holds every
-    candidate and its loss, with which the search is done again up to there: numbers only, which run no code
-    when they are read, as a pickle of `cma` would. So a run that goes on finds what it would have found
-    without a break.
+    candidate and its loss, with which the search is repeated up to there. These are numbers only, which run
+    no code when they are read, as a pickle of `cma` would. So a resumed run finds the same as without a
+    break.
 
     Args:
         config: how to search.
-        feed: of training episodes, and what is simulated.
-        iteration: at which the run begins or goes on.
+        feed: of training episodes, and the scenario.
+        iteration: at which the run begins or resumes.
 
     Raises:
-        BadInputError: what is observed is not enough for a priority function, or what the search should begin
-            with is of another form.
+        BadInputError: blocks that a priority function needs are not observed, or the initial priority
+            function is of another form.
     """
 
     shortens_all = False
@@ -89,9 +89,9 @@ class SearchEngine:
         assert isinstance(net, PriorityNet)
         self.net = net
         self.generation = iteration
-        self.steps = self.episodes = 0  # that all candidates have taken and played
+        self.steps = self.episodes = 0  # decisions and episodes of all candidates
         self.history: list[tuple[FloatArray, FloatArray]] = []
-        """Of every generation the candidates (candidate, parameters) and their losses (candidate,)."""
+        """Candidates (candidate, parameters) and their losses (candidate,) of every generation."""
         self.multipliers: dict[str, Control] = {}
         hidden, draws = np.random.SeedSequence(config.seed).spawn(2)
         if self.settings.start is None or iteration:
@@ -104,14 +104,14 @@ class SearchEngine:
         self.sim = self._simulator(self.settings.population * self.settings.episodes)
 
     def _simulator(self, envs: int) -> VectorSimulator:
-        """With so many environments."""
+        """Undiscounted simulator with `envs` environments."""
         plain = self.scenario.objective.model_copy(update={"gamma": 1.0})
         undiscounted = self.scenario.model_copy(update={"objective": plain})
         return VectorSimulator(undiscounted, self.feed.units, envs, self.feed.max_jobs)
 
     @property
     def usual_decisions(self) -> float:
-        """See `Engine`; before the first generation by some candidates that are like those of it."""
+        """See `Engine`; before the first generation it is estimated from similar candidates."""
         steps, episodes = self.steps, self.episodes
         if not episodes:
             rng = np.random.default_rng(self.config.seed)
@@ -145,7 +145,7 @@ class SearchEngine:
         )
 
     def _with_random_hidden(self, start: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Hidden units that differ, though nothing listens to them yet: all alike they would stay alike."""
+        """Draw input weights of hidden units, whose output weights are 0: equal units would stay equal."""
         features, hidden = len(self.layout.features("jobs")), self.network.priority_units
         inputs = features + len(state_features(self.layout))
         first = len(order_features(self.layout))
@@ -154,10 +154,10 @@ class SearchEngine:
         return values
 
     def _spread(self, parameters: int) -> FloatArray:
-        """(parameters,) of the first candidates, times sigma.
+        """Standard deviations (parameters,) of the first candidates, in units of sigma.
 
-        A weight of the order has several that are multiplied by the history and added to it: what these come
-        to together is spread as the weight itself is.
+        Several weights, multiplied by the history, are added to each weight of a job's feature. Their sum is
+        spread as that weight is.
         """
         spread = np.ones(parameters)
         first, last = len(self.layout.features("jobs")), len(order_features(self.layout))
@@ -167,7 +167,7 @@ class SearchEngine:
     def iterate(
         self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
     ) -> Progress:
-        """One generation; with a share below 1 every candidate plays fewer episodes."""
+        """Run one generation; with a share below 1 every candidate plays fewer episodes."""
         values = np.array(self.es.ask())
         rng = np.random.default_rng([self.config.seed, self.generation])
         count = max(1, int(share * self.settings.episodes))
@@ -188,7 +188,7 @@ class SearchEngine:
         return Progress(self.steps, row)
 
     def _tell(self, values: FloatArray, losses: FloatArray) -> None:
-        """Let the search learn from a generation, and keep it for the checkpoint."""
+        """Update the search with a generation, and store it for the checkpoint."""
         self.es.tell(list(values), losses.tolist())
         self.history.append((values, losses))
 
@@ -197,10 +197,10 @@ class SearchEngine:
 
         Args:
             values: (candidate, parameters).
-            episodes: that each plays.
+            episodes: for each candidate.
 
         Returns:
-            (candidate,) mean returns, and the decisions that were taken.
+            Mean returns (candidate,), and the number of decisions.
         """
         count = len(episodes)
         if self.sim.num_envs != len(values) * count:
@@ -221,13 +221,14 @@ class SearchEngine:
             steps += int(playing.sum())
 
     def charge(self, episodes: list[Episode], parts: IntArray) -> FloatArray:
-        """(candidate,) what each pays for hoarding in what was just played; prices move.
+        """Penalties (candidate,) of hoarding in the newest episodes; also moves the multipliers.
 
-        Where episodes may end before their jobs do nobody pays: who is cut off is not like who is not.
+        There is no penalty where episodes may end before all of their jobs: truncated episodes cannot be
+        compared.
 
         Args:
             episodes: that were played.
-            parts: (episode,) which part of a mixture each is of.
+            parts: (episode,) part of the mixture that each is from.
         """
         count, candidates = len(episodes), self.settings.population
         if self.scenario.episode.end != "all_finished":
@@ -268,7 +269,7 @@ class SearchEngine:
         )
 
     def restore(self, folder: Path, policy: TrainedPolicy) -> None:
-        """Go on from what was saved: search again, with losses that are known.
+        """Restore a saved search: repeat it with the stored losses.
 
         Raises:
             BadInputError: it is damaged, or of other settings or another version.
@@ -291,7 +292,7 @@ class SearchEngine:
                 raise ValueError(f"losses of {losses.shape} candidates, not of {shape[:2]}")
             if not (np.isfinite(values).all() and np.isfinite(start).all()):
                 raise ValueError("candidates that are no numbers")
-        except Exception as error:  # what reading a damaged archive raises has no end
+        except Exception as error:  # a damaged archive can raise anything
             raise BadInputError(
                 str(folder / STATE),
                 f"is damaged or of another version ({error})",
@@ -306,4 +307,4 @@ class SearchEngine:
         self.net.set_flat(self.es.mean)
 
     def stop(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no processes or files to close."""

@@ -1,4 +1,4 @@
-"""The priority function that a search begins with."""
+"""Initial priority function of a search."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rlsched.sim.layout import Layout
 
 
 def initial_parameters(layout: Layout, network: Network, folder: str) -> FloatArray:
-    """(parameters,) of a priority function that a search may begin with.
+    """Parameters (parameters,) of the priority function of a run, as a search's initial ones.
 
-    It must have the same features of jobs and states; window, cluster and scales of time need not be those of
-    this scenario. Where times are scaled otherwise it begins with another idea of them.
+    The function must have the same features of jobs and states. Its window, cluster and time scales may be
+    others; with another time scale its weights of times mean something else.
 
     Raises:
         BadInputError: there is none in that folder, or it is of another form.
