@@ -68,7 +68,9 @@ def main() -> None:
         replay_scenario = options.trace_scenario(arguments.trace, [])
     elif env_scenario.decision.tick_driven:
         replay_scenario = options.named_scenario("--scenario", "lublin-256")
-    figures = bench_core.measure(env_scenario, replay_scenario, arguments.seconds, arguments.seed, SlowTwin())
+    figures = bench_core.measure_core(
+        env_scenario, replay_scenario, arguments.seconds, arguments.seed, SlowTwin()
+    )
     show_core(figures, arguments.json)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from rlsched.cli.bench import show_serve
-from rlsched.cli.bench_serve import Measured, Service, check_alive, measure, process, put
+from rlsched.cli.bench_serve import Measured, Service, check_alive, measure_service, process, put
 from rlsched.learn.policy import load_policy
 from rlsched.serve.process.ports import free_ports
 
@@ -61,7 +61,7 @@ def main() -> None:
     clients, seconds = arguments.clients, arguments.seconds
 
     def results() -> Iterator[Measured | Service]:
-        yield from measure(arguments.folder, arguments.replicas, clients, seconds)
+        yield from measure_service(arguments.folder, arguments.replicas, clients, seconds)
         yield from measure_stock(arguments.folder, clients, seconds)
 
     show_serve(results(), arguments.json)

@@ -47,7 +47,7 @@ def main() -> None:
     named = arguments.scenario or (None if arguments.trace is not None else "lublin-256")
     simulated, training = settings_given(None, named, arguments.trace, arguments.set)
     training = training.model_copy(update={"algo": "ppo", "seed": arguments.seed})
-    speeds = bench_train.measure(simulated, training, arguments.turns, other_trainers)
+    speeds = bench_train.measure_training(simulated, training, arguments.turns, other_trainers)
     show_train(simulated.name, speeds, PLAIN_LOOP, arguments.json)
 
 

@@ -14,9 +14,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 ROOT = Path(__file__).parents[1]
-ALLOWED: Mapping[str, int] = {"long function": 3, "retired name": 4, "vague docstring": 89}
+ALLOWED: Mapping[str, int] = {"long function": 3, "retired name": 4, "vague docstring": 82}
 """Findings of code that is older than the rules; lower a number with every change that removes some."""
 FIRST_COMMIT = "f23d5afce0159b77b375405a125a187ef01814dd"
 """From here on subjects of commits are checked."""
@@ -26,7 +27,7 @@ LONGEST_SENTENCE = 35  # words
 LONGEST_FUNCTION = 60  # lines
 LONGEST_FILE = 350  # lines
 MOST_PLACES = 2
-"""Modules of the package that may define a public class of the same name."""
+"""Modules of the package that may define a public class or function of the same name."""
 
 RETIRED_PARTS = frozenset(
     re.findall(
@@ -166,6 +167,13 @@ def long_functions(file: str, tree: ast.AST) -> Iterator[Finding]:
                 yield Finding("long function", file, node.lineno, f"{node.name}, {lines} lines")
 
 
+def is_public_definition(node: ast.stmt) -> TypeGuard[ast.ClassDef | ast.FunctionDef]:
+    """Whether a module offers a class or a function to others; entry points and commands are not counted."""
+    if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name.startswith("_"):
+        return False
+    return node.name != "main" and not any("command" in ast.unparse(item) for item in node.decorator_list)
+
+
 def code_findings() -> Iterator[Finding]:
     """Findings in Python files."""
     places: dict[str, set[str]] = defaultdict(set)
@@ -178,7 +186,7 @@ def code_findings() -> Iterator[Finding]:
             yield from retired_phrases(file, user_texts(tree))
             yield from vague_docstrings(file, tree)
             for node in tree.body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                if is_public_definition(node):
                     places[node.name].add(file)
         lines = text.count("\n")
         if lines > LONGEST_FILE:

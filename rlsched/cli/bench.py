@@ -54,7 +54,7 @@ def core(
 
     from rlsched.cli import bench_core
 
-    show_core(bench_core.measure(env_scenario, replay_scenario, seconds, seed or 0), json)
+    show_core(bench_core.measure_core(env_scenario, replay_scenario, seconds, seed or 0), json)
 
 
 def show_core(figures: Iterable[Figure], json: str | None) -> None:
@@ -107,7 +107,7 @@ def train(
     from rlsched.cli import bench_train
 
     with output.busy("measuring"):
-        speeds = bench_train.measure(simulated, training, turns)
+        speeds = bench_train.measure_training(simulated, training, turns)
     show_train(simulated.name, speeds, bench_train.RLLIB, json)
 
 
@@ -171,7 +171,7 @@ def serve(
 
     from rlsched.cli import bench_serve
 
-    show_serve(bench_serve.measure(folder, replica_counts, client_counts, seconds), json)
+    show_serve(bench_serve.measure_service(folder, replica_counts, client_counts, seconds), json)
 
 
 def show_serve(results: Iterable[Measured | Service], json: str | None) -> None:

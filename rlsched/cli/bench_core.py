@@ -52,7 +52,7 @@ class Reference(Protocol):
         """Jobs per second that a heuristic schedules, on one sequence."""
 
 
-def measure(
+def measure_core(
     env_scenario: Scenario,
     replay_scenario: Scenario,
     seconds: float,

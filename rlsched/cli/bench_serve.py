@@ -81,7 +81,7 @@ class Measured:
         return self.states * self.load.answered / self.load.seconds
 
 
-def measure(
+def measure_service(
     folder: Path, replicas: Sequence[int], clients: Sequence[int], seconds: float
 ) -> Iterator[Measured | Service]:
     """Put all loads on services, one after the other.

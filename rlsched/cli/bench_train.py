@@ -147,7 +147,7 @@ class RllibTrainer:
         self.algorithm.stop()
 
 
-def measure(
+def measure_training(
     scenario: Scenario,
     config: TrainConfig,
     turns: int,

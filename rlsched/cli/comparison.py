@@ -70,7 +70,7 @@ def compare_and_show(
         style = tables.GOOD if verdict.passes else tables.BAD
         line = f"{verdict.policy} {gate_line(verdict)}{remedy}"
         console.print(line, style=style, markup=False, soft_wrap=True)
-    write(session, comparison, policies, targets, console, gate_verdicts)
+    write_comparison(session, comparison, policies, targets, console, gate_verdicts)
     return all(verdict.passes for verdict in gate_verdicts or ())
 
 
@@ -153,7 +153,7 @@ def warn_of_other_pools(console: Console, session: Session, policies: Sequence[P
             )
 
 
-def write(
+def write_comparison(
     session: Session,
     comparison: Comparison,
     policies: Sequence[Policy],
@@ -171,7 +171,7 @@ def write(
     timeline = _timeline(session, policies) if drawn else None
     if targets.render is not None:
         with output.busy("drawing"):
-            extent = draw(session, comparison, policies, timeline, targets.render)
+            extent = draw_comparison(session, comparison, policies, timeline, targets.render)
         console.print(f"picture: {targets.render}{extent}", markup=False)
     if targets.report is not None:
         from rlsched.report.runs import learning_of
@@ -186,7 +186,7 @@ def write(
         console.print("next: --report DIR writes a page with pictures", style=tables.FAINT)
 
 
-def draw(
+def draw_comparison(
     session: Session,
     comparison: Comparison,
     policies: Sequence[Policy],

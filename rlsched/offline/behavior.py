@@ -163,7 +163,7 @@ def with_noise(probabilities: FloatArray, mask: NDArray[np.int8], noise: float) 
     return probabilities if noise == 0 else (1.0 - noise) * probabilities + noise * uniform_over_legal(mask)
 
 
-def draw(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
+def sample_actions(probabilities: FloatArray, uniform: FloatArray) -> IntArray:
     """(rows,) actions drawn with these probabilities, by one uniform number from [0, 1) per row."""
     below = probabilities.cumsum(axis=1)
     # The first action whose cumulative probability exceeds the number: its own probability is not 0.

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.evaluate.bootstrap import Interval
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.offline.behavior import StochasticPolicy, draw
+from rlsched.offline.behavior import StochasticPolicy, sample_actions
 from rlsched.offline.episodes import GROUPS, Chunk, chunks
 from rlsched.offline.features import PLAIN_WIDTH, WIDTH, Features, Parts
 from rlsched.offline.manifest import Manifest
@@ -165,7 +165,7 @@ class PolicySums:
     def _draw(self, chances: FloatArray) -> IntArray:
         if not self.sample:
             return chances.argmax(axis=1)
-        return draw(chances, self.rng.random(len(chances)))
+        return sample_actions(chances, self.rng.random(len(chances)))
 
 
 class Fitting:

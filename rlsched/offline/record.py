@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.jobs import IntArray
-from rlsched.offline.behavior import Loader, draw, make_actor, with_noise
+from rlsched.offline.behavior import Loader, make_actor, sample_actions, with_noise
 from rlsched.offline.columns import Names, Shape, table
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.recorded import RecordedActor
@@ -140,7 +140,7 @@ class Recording:
             if len(envs) == 0:
                 continue
             probabilities = with_noise(actor.probabilities(envs), sim.mask[envs], behavior.noise)
-            actions = draw(probabilities, numbers[envs])
+            actions = sample_actions(probabilities, numbers[envs])
             block.actions[at, envs] = actions
             block.logp[at, envs] = np.log(probabilities[np.arange(len(envs)), actions])
         sim.step(block.actions[at])

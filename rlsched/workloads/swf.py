@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.workloads.swf_text import FIELDS, OPTIONAL, load, raw_lines
+from rlsched.workloads.swf_text import FIELDS, OPTIONAL, raw_lines, read_columns
 from rlsched.workloads.ticks import in_ticks
 
 Rules = Literal["standard", "rlscheduler"]
@@ -98,7 +98,7 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
         BadInputError: the file cannot be read as a trace, or no job of it is usable.
     """
     path = Path(path)
-    text = load(path)
+    text = read_columns(path)
     repairs = Counter(text.dropped)
     processors = _header_number(text.header, "MaxProcs", path)
     nodes = _header_number(text.header, "MaxNodes", None if processors else path)

@@ -65,7 +65,7 @@ class SwfText:
     dropped: dict[str, int]
 
 
-def load(path: Path) -> SwfText:
+def read_columns(path: Path) -> SwfText:
     """Read a trace file, plain or gzip (by its content, not by its name).
 
     Raises:
@@ -138,7 +138,7 @@ def raw_lines(path: Path) -> tuple[list[str], dict[int, str]]:
     """The lines of the header, and job number -> its first line.
 
     Raises:
-        BadInputError: see `load`.
+        BadInputError: see `read_columns`.
     """
     data = _read(path)
     first_job = _JOB_LINE.search(data)

@@ -16,7 +16,7 @@ SETTINGS = ("sampling.envs_per_runner=4", "sampling.fragment=32", "ppo.minibatch
 @pytest.mark.long
 def test_all_trainers_take_turns() -> None:
     scenario = load("lublin-256", ["episode.jobs=24", "decision.window=16"])
-    speeds = bench_train.measure(scenario, make_config({}, "test", SETTINGS), 2, other_trainers)
+    speeds = bench_train.measure_training(scenario, make_config({}, "test", SETTINGS), 2, other_trainers)
     names = [speed.name for speed in speeds]
     assert names[:3] == ["rlsched", "RLlib", PLAIN_LOOP]
     for speed in speeds:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlsched.learn.config.training import make_config
-from rlsched.learn.networks.drawing import draw
+from rlsched.learn.networks.drawing import draw_actions
 from rlsched.learn.networks.module import ConstrainedModule
 from rlsched.learn.rllib.build import build_config
 from rlsched.learn.rllib.fragment import Ongoing
@@ -21,7 +21,7 @@ LOGITS = np.array([0.0, -np.inf, 1.0, -1.0, 0.5], np.float32)
 
 def test_actions_are_as_likely_as_the_logits_say_where_the_last_is_drawn_apart() -> None:
     rng = np.random.default_rng(0)
-    actions, logp = draw(np.tile(LOGITS, (DRAWS, 1)), rng.random(DRAWS), rng.random(DRAWS))
+    actions, logp = draw_actions(np.tile(LOGITS, (DRAWS, 1)), rng.random(DRAWS), rng.random(DRAWS))
     expected = np.exp(LOGITS) / np.exp(LOGITS).sum()
     shares = np.bincount(actions, minlength=5) / DRAWS
     assert shares == pytest.approx(expected, abs=4 * np.sqrt(0.25 / DRAWS))
@@ -32,7 +32,7 @@ def test_the_first_chance_decides_on_the_last_action_alone() -> None:
     probability = np.exp(LOGITS[-1]) / np.exp(LOGITS).sum()
     rest = np.linspace(0.0, 1.0, 101)[:-1]
     for chance, waits in ((1.0 - probability + 1e-6, True), (1.0 - probability - 1e-6, False)):
-        actions, _ = draw(np.tile(LOGITS, (100, 1)), np.full(100, chance), rest)
+        actions, _ = draw_actions(np.tile(LOGITS, (100, 1)), np.full(100, chance), rest)
         assert ((actions == 4) == waits).all()
         if not waits:
             assert set(actions.tolist()) == {0, 2, 3}
@@ -44,7 +44,7 @@ def test_an_only_legal_action_is_taken_whatever_the_chances(chance: float) -> No
     for only in (0, 3, 4):
         logits = np.full((2, 5), least, np.float32)
         logits[:, only] = 3.0
-        actions, logp = draw(logits, np.full(2, chance), np.array([0.0, 1.0 - 1e-12]))
+        actions, logp = draw_actions(logits, np.full(2, chance), np.array([0.0, 1.0 - 1e-12]))
         assert actions.tolist() == [only, only]
         assert logp == pytest.approx(0.0)
 

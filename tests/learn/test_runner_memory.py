@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from rlsched.learn.networks.drawing import draw
+from rlsched.learn.networks.drawing import draw_actions
 from rlsched.learn.rllib.memory import Memory
 
 
 def test_draws_have_the_probabilities_of_the_logits() -> None:
     logits = torch.tensor([0.0, 1.0, -torch.inf, -1.0, -2.0, torch.finfo(torch.float32).min])
     many = logits.repeat(40_000, 1)
-    drawn, logp = draw(many.numpy(), np.random.default_rng(0).random(len(many)))
+    drawn, logp = draw_actions(many.numpy(), np.random.default_rng(0).random(len(many)))
     actions = torch.from_numpy(drawn)
     shares = torch.bincount(actions, minlength=6) / len(actions)
     torch.testing.assert_close(shares, logits.softmax(0), atol=0.01, rtol=0)
@@ -26,12 +26,12 @@ def test_the_ends_of_chance_are_legal(chance: float) -> None:
     """Where a draw rounds to nothing or to all, what has no probability is next to it."""
     low = np.finfo(np.float32).min
     logits = np.array([[low, 0.3, -0.1, 2.0, low], [low, low, 0.0, low, -np.inf]], np.float32)
-    assert draw(logits, np.full(2, chance))[0].tolist() == [3 if chance else 1, 2]
+    assert draw_actions(logits, np.full(2, chance))[0].tolist() == [3 if chance else 1, 2]
 
 
 def test_what_is_no_number_draws_nothing() -> None:
     logits = np.array([[0.0, np.nan], [1.0, 0.0]], np.float32)
-    assert draw(logits, np.full(2, 0.99))[0].tolist() == [-1, 1]
+    assert draw_actions(logits, np.full(2, 0.99))[0].tolist() == [-1, 1]
 
 
 def test_memory_is_lent_again_once_nobody_looks_at_it() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.envs.vector import SchedulingVectorEnv
-from rlsched.offline.behavior import Behavior, draw, with_noise
+from rlsched.offline.behavior import Behavior, sample_actions, with_noise
 from rlsched.offline.columns import matrix
 from rlsched.offline.recipe import Recipe, turns
 from rlsched.offline.record import Recording, drawn
@@ -178,7 +178,7 @@ def test_nothing_is_drawn_that_is_not_legal(mask: list[int], number: float, nois
     best[0, mask.index(1)] = 1.0
     chances = with_noise(best, legal, noise)
     assert chances.sum() == pytest.approx(1.0)
-    action = draw(chances, np.array([number]))
+    action = sample_actions(chances, np.array([number]))
     assert mask[action[0]] == 1
     assert chances[0, action[0]] > 0
 

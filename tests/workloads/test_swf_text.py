@@ -40,7 +40,7 @@ def test_what_is_no_trace_is_refused_in_one_line(tmp_path: Path, case: str) -> N
     path = tmp_path / "trace.swf"
     path.write_bytes(content)
     with pytest.raises(BadInputError) as caught:
-        swf_text.load(path)
+        swf_text.read_columns(path)
     assert problem in caught.value.problem
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -52,7 +52,7 @@ def test_what_is_no_trace_is_refused_in_one_line(tmp_path: Path, case: str) -> N
 )
 def test_what_is_no_file_is_refused(tmp_path: Path, name: str, problem: str) -> None:
     with pytest.raises(BadInputError, match=problem):
-        swf_text.load(tmp_path / name)
+        swf_text.read_columns(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["trace.swf", "trace.swf.gz"])
@@ -60,7 +60,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, name: str, problem: str) -> 
 def test_gzip_is_recognized_by_content_not_by_name(tmp_path: Path, name: str, compress: type[bytes]) -> None:
     path = tmp_path / name
     path.write_bytes(compress(job_line(7).encode()))
-    assert swf_text.load(path).columns["id"].tolist() == [7]
+    assert swf_text.read_columns(path).columns["id"].tolist() == [7]
 
 
 def test_header(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_header(tmp_path: Path) -> None:
         job_line(),
         "; Late: not of the header",
     ]
-    assert swf_text.load(trace_file(tmp_path, *lines)).header == {
+    assert swf_text.read_columns(trace_file(tmp_path, *lines)).header == {
         "Computer": "Rechner in Köln",
         "MaxNodes": "338 (batch partition; 512 total)",
         "MaxProcs": "676",
@@ -97,7 +97,7 @@ def test_header(tmp_path: Path) -> None:
 def test_line_ends_blanks_and_comments(tmp_path: Path, content: str) -> None:
     path = tmp_path / "trace.swf"
     path.write_bytes(content.encode())
-    text = swf_text.load(path)
+    text = swf_text.read_columns(path)
     assert text.columns["id"].tolist() == [1, 2]
     assert text.dropped == {}
 
@@ -111,10 +111,10 @@ def test_lines_without_a_job_have_a_limit(
     path = tmp_path / "trace.swf"
     job = "1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7 8 9"
     path.write_bytes(end.join([job] * 200 + [short] * 50 + [job]).encode())
-    assert len(swf_text.load(path).columns["id"]) == 201
+    assert len(swf_text.read_columns(path).columns["id"]) == 201
     for lines in ([short] * 80, [*["; a header"] * 20, *[short] * 80, job]):
         path.write_bytes(end.join([*lines, "x"]).encode())
-        for read in (swf_text.load, swf_text.raw_lines):
+        for read in (swf_text.read_columns, swf_text.raw_lines):
             with pytest.raises(
                 BadInputError, match="holds more than 1,000,000 lines that are blank or no jobs"
             ):
@@ -132,7 +132,7 @@ def test_lines_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
         job_line(6, submit="1_0"),
         job_line(7)[:20],
     ]
-    text = swf_text.load(trace_file(tmp_path, *lines, end=""))
+    text = swf_text.read_columns(trace_file(tmp_path, *lines, end=""))
     assert text.columns["id"].tolist() == [1, 5]
     assert np.isnan(text.columns["user"]).tolist() == [False, True]
     assert text.dropped == {

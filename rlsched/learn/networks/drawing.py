@@ -14,7 +14,7 @@ Float32Array = NDArray[np.float32]
 
 
 @allocating
-def draw(
+def draw_actions(
     logits: Float32Array, chances: FloatArray, second_chances: FloatArray | None = None
 ) -> tuple[IntArray, Float32Array]:
     """Draw an action per row, with the probabilities that the logits give.

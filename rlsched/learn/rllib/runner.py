@@ -28,7 +28,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from rlsched.jobs import IntArray
 from rlsched.learn.acting import one_thread
-from rlsched.learn.networks.drawing import draw
+from rlsched.learn.networks.drawing import draw_actions
 from rlsched.learn.rllib import sampling
 from rlsched.learn.rllib.fragment import Cut, Fragment, Observations, Ongoing, new_id
 from rlsched.learn.rllib.memory import HELD, Memory
@@ -196,9 +196,9 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         """Sample actions (env,) and their log probabilities; a draw of the no-op may hold (`persistence`)."""
         chances, persistence = self.draws.random(len(logits)), getattr(self.module, "persistence", 0.0)
         if persistence == 0.0:
-            return draw(logits, chances)
+            return draw_actions(logits, chances)
         chances = np.where(np.isnan(ongoing.noop_draws), chances, ongoing.noop_draws)
-        actions, logp = draw(logits, chances, self.draws.random(len(logits)))
+        actions, logp = draw_actions(logits, chances, self.draws.random(len(logits)))
         holds = (actions == logits.shape[1] - 1) & (self.draws.random(len(logits)) < persistence)
         ongoing.noop_draws = np.where(holds, chances, np.nan)
         return actions, logp
@@ -207,7 +207,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         """Uniformly random legal actions (env,)."""
         mask = self.clusters.simulator.mask
         logits = np.where(mask > 0, np.float32(0.0), np.float32(-np.inf))
-        return draw(logits, self.draws.random(len(mask)))[0], {}
+        return draw_actions(logits, self.draws.random(len(mask)))[0], {}
 
     def _initial_states(self) -> dict[str, Any]:
         if self.module is None or not self.module.is_stateful():

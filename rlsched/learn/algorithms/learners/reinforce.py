@@ -22,7 +22,7 @@ from rlsched.learn.acting import one_thread
 from rlsched.learn.algorithms.reinforce import Reinforce
 from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.engine import Progress
-from rlsched.learn.networks.drawing import draw
+from rlsched.learn.networks.drawing import draw_actions
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import TrainedPolicy
@@ -198,7 +198,7 @@ class ReinforceEngine:
             with torch.inference_mode(), one_thread():
                 logits = self.net(torch.from_numpy(obs), torch.from_numpy(mask).float()).numpy()
             actions = np.full(sim.num_envs, self.layout.num_actions - 1)
-            actions[envs] = draw(logits, rng.random(len(envs)))[0]
+            actions[envs] = draw_actions(logits, rng.random(len(envs)))[0]
             if (actions < 0).any():
                 raise FloatingPointError(LOST)
             sim.step(actions)
