@@ -200,8 +200,9 @@ def run_commands(page: Path, shell: Shell, request: pytest.FixtureRequest) -> No
         shell.close()
 
 
-def test_python_examples_run(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/gymnasium.md"])
+def test_python_examples_run(page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), flags=re.DOTALL)
     assert blocks
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, page, "exec"), {})
