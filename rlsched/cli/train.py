@@ -1,4 +1,4 @@
-"""`rlsched train`: train a policy, watch it, go on with it."""
+"""`rlsched train`: train a policy, show its progress, or resume a run."""
 
 from __future__ import annotations
 
@@ -188,7 +188,12 @@ def _report(summaries: dict[int, Summary], out: Path, json_file: str | None, see
 
 
 class Limits(NamedTuple):
-    """What `--limit` says, and the folder of a policy that keeps none; None: it is trained."""
+    """Options for limits: the texts of `--limit`, and `--unconstrained`.
+
+    Attributes:
+        texts: NAME=AMOUNT of each limit.
+        unconstrained: folder of a policy trained without limits; None: it is trained first.
+    """
 
     texts: Sequence[str]
     unconstrained: Path | None
@@ -196,12 +201,12 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True)
 class Session:
-    """How `rlsched train` trains, whatever it trains.
+    """Training session of `rlsched train`, for any scenario and settings.
 
     Attributes:
         folder: of the run, or of the runs of several seeds.
-        seeds: how many seeds; None: one run without `--seeds`.
-        resume: go on with the run.
+        seeds: number of seeds; None: one run without `--seeds`.
+        resume: resume the run.
         address: of a Ray cluster; None: this machine.
         trust: accept checkpoints that this user has not signed.
     """
@@ -213,7 +218,7 @@ class Session:
     trust: bool
 
     def train(self, scenario: Scenario, config: ResolvedConfig, limits: Limits | None) -> dict[int, Summary]:
-        """Seed -> how its run ended; none where the training without limits, for `auto`, was interrupted."""
+        """Train: seed -> summary of its run; none if training without limits, for `auto`, was interrupted."""
         from rlsched.cli.watch import RichDisplay
 
         with RichDisplay(config) as display:
@@ -265,13 +270,13 @@ class Session:
         if all(run.latest() is None for run in runs):
             return
         again = resume_command(self.folder.path, self.seeds)
-        if isinstance(error, KeyboardInterrupt):  # nobody shows the notes of this one
+        if isinstance(error, KeyboardInterrupt):  # its notes are never shown
             display.console.print(f"resume       {again}", markup=False)
         error.add_note(f"resume from its last checkpoint: {again}")
 
 
 def ended_before(training: ResolvedConfig, folder: RunFolder) -> Summary | None:
-    """How a run ended that is at its end by these settings already; None: it is not."""
+    """Summary of a run that has reached its end by these settings already; None: it has not."""
     from rlsched.learn.summary import Summary, reason_to_end
 
     latest, _ = folder.checkpoints.intact()

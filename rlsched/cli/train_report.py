@@ -1,4 +1,4 @@
-"""How a training run ended: lines for a person, and values for --json."""
+"""Report of an ended training run: lines for a terminal, and values for --json."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def resume_command(out: Path, seeds: int | None) -> str:
-    """What goes on with a run, or with runs of so many seeds."""
+    """Command that resumes a run, or runs of several seeds."""
     return f"rlsched train --resume{'' if seeds is None else f' --seeds {seeds}'} --out {quoted(out)}"
 
 
 def tell(console: Console, summary: Summary, out: Path) -> None:
-    """How a run ended, where it is, and what to do next."""
+    """Print the end and the results of a run, its folder, and the next commands."""
     from rlsched.report.words import number
 
     standing, (heuristic, reference) = summary.standing, summary.best_heuristic

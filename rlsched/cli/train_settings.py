@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlsched.scenario import Scenario
 
 GROWING = {"steps", "minutes"}
-"""What a run that goes on may change."""
+"""Settings that may change when a run resumes."""
 
 
 def settings_given(
@@ -32,7 +32,7 @@ def settings_given(
         scenario: a name or file.
         trace: of jobs.
         overrides: `--set` assignments.
-        chosen: algorithm and dataset, where they have options of their own.
+        chosen: algorithm and dataset, where their options are given.
 
     Raises:
         BadInputError: more than one source of settings, or they are wrong.
@@ -67,7 +67,7 @@ def settings_given(
 def settings_of_run(
     folder: RunFolder, overrides: Sequence[str], moved: Mapping[str, Path | None]
 ) -> tuple[Scenario, TrainConfig]:
-    """The settings of the run that goes on.
+    """The settings of a run that resumes.
 
     Args:
         folder: of the run.
@@ -75,7 +75,7 @@ def settings_of_run(
         moved: `trace` and `dataset` -> where they are now; None: where they were.
 
     Raises:
-        BadInputError: there is no run, or something else than its length is to change.
+        BadInputError: there is no run, or a setting other than its length is to change.
     """
     from rlsched.learn.config.training import make_config
     from rlsched.scenario import files, parse
