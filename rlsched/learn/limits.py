@@ -1,4 +1,4 @@
-"""Limits of costs as shares of what a policy costs that is trained without limits."""
+"""Limits of costs as shares of the costs of a policy trained without limits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rlsched.scenario import Limit, Scenario
 from rlsched.settings import validate
 
 UNCONSTRAINED = "unconstrained"
-"""Folder, in that of a run, of the run that shows what is paid."""
+"""Subfolder of a run folder for the run without limits."""
 
 
 def with_limits(scenario: Scenario, limits: Mapping[str, Limit | None]) -> Scenario:
-    """The same with these limits, and its others.
+    """Copy of a scenario with these limits in addition to its others.
 
     Raises:
-        BadInputError: a cost is not counted there.
+        BadInputError: the scenario does not have such a cost.
     """
     values = scenario.model_dump(mode="json")
     values["objective"]["costs"] |= dict(limits)
@@ -34,12 +34,12 @@ def with_limits(scenario: Scenario, limits: Mapping[str, Limit | None]) -> Scena
 def train_unconstrained(
     scenario: Scenario, config: TrainConfig, folder: RunFolder, display: Display, *, address: str | None
 ) -> bool:
-    """Train such a policy beside a run that is to begin, or the rest of it.
+    """Train a policy without limits for a run that is to begin, or resume that training.
 
     Args:
         scenario: that is simulated.
         config: of the run that is to begin.
-        folder: of the run that keeps none.
+        folder: of the run without limits.
         display: shows progress.
         address: of a Ray cluster; left out: this machine.
 
@@ -47,7 +47,7 @@ def train_unconstrained(
         Whether it has been trained to its end.
 
     Raises:
-        BadInputError: there is one of other settings, or these cannot be used.
+        BadInputError: the folder holds a run with other settings, or these cannot be used.
     """
     config = without_limits(config.resolve(scenario))
     scenario = with_limits(scenario, dict.fromkeys(scenario.objective.costs))
@@ -68,11 +68,11 @@ def train_unconstrained(
 
 
 def costs_of(planned: Plan, policy: TrainedPolicy, names: Iterable[str]) -> dict[str, float]:
-    """What is compared with limits of these costs, as a policy decides on the episodes of a validation.
+    """Amounts that are compared with limits of these costs, for a policy on the episodes of a validation.
 
     Args:
-        planned: the run whose validation it is, with some limit for each of the costs.
-        policy: that decides; `check_fits` has seen it.
+        planned: run of the validation, with some limit for each of the costs.
+        policy: that decides; it has passed `check_fits`.
         names: of the costs.
     """
     metrics = planned.validation.run(policy)
@@ -80,9 +80,9 @@ def costs_of(planned: Plan, policy: TrainedPolicy, names: Iterable[str]) -> dict
 
 
 def check_fits(planned: Plan, policy: TrainedPolicy, name: str) -> None:
-    """See whether a policy can decide where a run is to be trained.
+    """Check that a policy can act in the scenario of a run.
 
     Raises:
-        BadInputError: it sees or does something else.
+        BadInputError: its observations or actions are others.
     """
     check_trained("--unconstrained", name, policy, planned.scenario.public, len(planned.feed.units))

@@ -1,10 +1,12 @@
-"""What breaking a limit costs: a multiplier under the control of a PID controller [Stooke et al. 2020].
+"""PID controller of a penalty multiplier, for a cost with a limit [Stooke et al. 2020].
 
-Pure: the state of a controller goes in with what the newest episodes came to, the next state comes out.
+The update is a pure function of the controller's state and the newest episodes' cost to the next state.
 
-With K_p = K_d = 0 it is what constrained optimisation usually does, gradient ascent of the multiplier: it
-goes on rising while the limit is broken and on falling while it is not, so that costs swing about it. The
-proportional part answers to what is broken now, the derivative to costs that rise, before they are too high.
+With K_p = K_d = 0 it is gradient ascent of the multiplier, as usual in constrained optimisation. The
+multiplier rises as long as the limit is exceeded and falls as long as it is not, so costs oscillate about the
+limit. The proportional part responds to the present violation, and the derivative to rising costs before they
+are too high.
+
 The printed algorithm multiplies by K_p twice, which is a misprint [Venkataswamy 2023, algorithm 7].
 """
 
@@ -17,13 +19,13 @@ from rlsched.settings import Frozen
 
 
 class LimitCheck(Frozen):
-    """What validation says of a cost with a limit.
+    """Result of a validation for a cost with a limit.
 
     Attributes:
-        limit: mean over its episodes, as an amount.
+        limit: mean over the episodes, as an amount.
         mean: of the cost.
         highest: upper end of the 95 % interval of the mean.
-        unit: of an excess: the limit; of a limit of 0 what the cheapest heuristic costs.
+        unit: divisor of an excess: the limit; for a limit of 0 the cost of the cheapest heuristic.
     """
 
     limit: float
@@ -33,7 +35,7 @@ class LimitCheck(Frozen):
 
     @property
     def excess(self) -> float:
-        """By which share of the limit it is exceeded by the upper end; negative within it."""
+        """Violation of the limit by the upper end, as a share of the limit; negative within it."""
         return (self.highest - self.limit) / self.unit
 
     @property
@@ -50,16 +52,16 @@ class LimitCheck(Frozen):
 
 
 class Control(Frozen):
-    """The state of a controller after a move.
+    """State of a controller after a move.
 
     Attributes:
-        cost: mean of the newest episodes, in units of what is usual, or of the limit.
-        error: cost beyond the limit, likewise; negative where the limit is kept.
-        proportional: the errors as far as they count (`Pid.largest_error`), smoothed.
-        integral: of errors times their gain, between 0 and `Pid.integral_limit`.
-        derivative: how much more the smoothed cost is than `Pid.delay` moves ago; 0 where less.
-        multiplier: what comes of these, at least 0.
-        smoothed: the smoothed cost after each of the last moves, oldest first.
+        cost: mean of the newest episodes, in units of the usual cost or of the limit.
+        error: cost less the limit, in the same unit; negative where the limit is kept.
+        proportional: smoothed error, clipped before to `Pid.largest_error`.
+        integral: sum of errors times their gain, between 0 and `Pid.integral_limit`.
+        derivative: rise of the smoothed cost over `Pid.delay` moves; 0 where it fell.
+        multiplier: the controller's output, at least 0.
+        smoothed: smoothed cost after each of the last moves, oldest first.
     """
 
     cost: float
@@ -72,15 +74,15 @@ class Control(Frozen):
 
 
 def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Control:
-    """The next state.
+    """Compute the next state of a controller.
 
-    Averages begin with the first value, not at 0, which would be a cost that was never seen.
+    Averages begin with the first value, not at 0, which was never a cost.
 
     Args:
         before: the state; None: this is the first move.
-        cost: mean of the newest episodes, in units of what is usual, or of the limit.
-        limit: that it is to be kept below, likewise.
-        pid: gains, and how long it remembers.
+        cost: mean of the newest episodes, in units of the usual cost or of the limit.
+        limit: in the same unit.
+        pid: gains and smoothing.
     """
     error = cost - limit
     largest = inf if pid.largest_error is None else pid.largest_error

@@ -1,4 +1,4 @@
-"""What a run is to do: all that can be wrong is found before anything long starts, or is written."""
+"""Plan of a run: checks of all inputs before anything long starts, or is written."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A run that may start.
+    """Checked inputs of a run.
 
     Attributes:
         scenario: with the units of every resource known.
-        config: resolved; other runs and datasets are named from the root.
-        initial_config: the same for a run without a checkpoint, perhaps from its own initial policy.
+        config: resolved, with absolute paths of other runs and datasets.
+        initial_config: settings for a run without a checkpoint, perhaps with its own initial policy.
         feed: of episodes.
         validation: on which its policies are compared.
-        inputs: checksums of what is learned from.
-        latest: checkpoint to go on from, and how far the run was.
-        damaged: what is wrong with newer checkpoints, a sentence each.
+        inputs: checksums of the trace, the power series and the dataset.
+        latest: checkpoint to resume from, and its progress.
+        damaged: problems of newer checkpoints, a sentence each.
         trust: accept pickles in the checkpoint that this user has not signed.
     """
 
@@ -58,13 +58,13 @@ class Plan:
 def plan(
     scenario: Scenario, config: TrainConfig, folder: RunFolder, *, resume: bool, trust: bool = False
 ) -> Plan:
-    """See whether a run can do what it is asked for.
+    """Check that a run can be done as requested.
 
     Args:
         scenario: what is simulated; its cluster may leave units to the trace.
         config: how to train.
-        folder: a new run's folder, or with `resume` that of a run to go on with.
-        resume: go on from the last whole checkpoint.
+        folder: a new run's folder, or with `resume` that of the run to resume.
+        resume: resume from the last undamaged checkpoint.
         trust: accept pickles in a checkpoint that this user has not signed, though reading them runs code.
 
     Raises:
@@ -112,7 +112,7 @@ def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, ResolvedC
 
 
 def layout_of(feed: EpisodeFeed) -> Layout:
-    """What a policy sees in these episodes."""
+    """Layout of observations and actions in these episodes."""
     return Layout.of(feed.scenario.observation, feed.scenario.decision, len(feed.units))
 
 
@@ -134,22 +134,22 @@ def validation_of(scenario: Scenario, config: ResolvedConfig, feed: EpisodeFeed)
     """The episodes on which a run's policies are compared.
 
     Raises:
-        BadInputError: its metric is not one of those that are measured there.
+        BadInputError: the metric is not measured.
     """
     rng = np.random.default_rng(VALIDATION_SEED)
     episodes, parts = feed.stratified(rng, config.validation.episodes, least=1)
-    if np.bincount(parts).min() < LEAST_EPISODES:  # so few say nothing about hoarding in a part
+    if np.bincount(parts).min() < LEAST_EPISODES:  # too few to measure hoarding in a part
         parts = np.zeros_like(parts)
-    if not scenario.decision.tick_driven:  # who may leave jobs unfinished is judged as if it might not
+    if not scenario.decision.tick_driven:  # in validation all jobs must finish
         scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
     return Validation.of(scenario, feed.units, episodes, config.validation.metric, parts)
 
 
 def inputs_of(scenario: Scenario, config: ResolvedConfig) -> dict[str, str]:
-    """Checksums of what is learned from; a dataset's manifest has those of its files.
+    """Checksums of a run's input files; a dataset's manifest has those of its files.
 
     Raises:
-        BadInputError: something cannot be read.
+        BadInputError: a file cannot be read.
     """
     paths = files(scenario)
     if config.dataset is not None:
@@ -172,10 +172,10 @@ def in_place(config: Config) -> Config:
 
 
 def initial_config(config: ResolvedConfig, folder: RunFolder) -> ResolvedConfig:
-    """How a run begins that has no checkpoint, perhaps again.
+    """Settings of a run without a checkpoint, which may begin again.
 
-    What another search found may have gone, or gone on, since this one began with it: then it is the policy
-    before training that counts.
+    The run that its initial policy came from may have changed or gone since. Then the saved policy before
+    training is used.
     """
     algorithm = config.algorithm
     if algorithm.initial_policy(config) is None or not folder.has_start():
@@ -184,7 +184,7 @@ def initial_config(config: ResolvedConfig, folder: RunFolder) -> ResolvedConfig:
 
 
 def check_teachers(config: ResolvedConfig, feed: EpisodeFeed) -> None:
-    """See whether the policies that a run begins with can be used.
+    """Check that the teacher and the initial policy of a run can be used.
 
     Raises:
         BadInputError: one cannot.
@@ -195,10 +195,10 @@ def check_teachers(config: ResolvedConfig, feed: EpisodeFeed) -> None:
 
 
 def check_devices(config: ResolvedConfig) -> None:
-    """See whether what learns in this process has the GPU that it is to learn on.
+    """Check that a learner in this process has the GPU that it needs.
 
     Raises:
-        BadInputError: it has not.
+        BadInputError: there is none.
     """
     if config.gpus_per_learner and not config.learners and not torch.cuda.is_available():
         raise BadInputError(
@@ -209,10 +209,10 @@ def check_devices(config: ResolvedConfig) -> None:
 
 
 def check_limits(scenario: Scenario, config: ResolvedConfig) -> None:
-    """See whether an algorithm that keeps limits has some, and gets to know what is compared with them.
+    """Check that an algorithm that needs limits has some, and that its runners report costs.
 
     Raises:
-        BadInputError: it has none, or would not.
+        BadInputError: it has none, or they do not.
     """
     limits = scenario.objective.limits
     for name, limit in limits.items():

@@ -45,10 +45,10 @@ class Network(Frozen):
 
 
 class Pid(Frozen):
-    """A controller of what breaking a limit costs, one for each [Stooke et al. 2020].
+    """PID controller of the penalty multiplier of a limit, one for each limit [Stooke et al. 2020].
 
-    Costs and errors are in units of what an episode usually costs, first come, first served, or of the limit
-    where that is more; those of a search in units of what validation allows.
+    Costs and errors are in units of an episode's usual cost under first come, first served, or of the limit
+    where that is more; those of a search in units of validation's limit.
     """
 
     kp: float = Field(10.0, ge=0, description="gain of the error, smoothed")
@@ -149,7 +149,7 @@ class Sampling(Frozen):
 
 
 class Validation(Frozen):
-    """How the best checkpoint is found: fixed episodes of the training split, played greedily."""
+    """Selection of the best checkpoint, on fixed episodes of the training split, played greedily."""
 
     episodes: int | None = Field(
         None, ge=1, description="left out: 128, or 32 where the clock ends them, which is late (not cocorl)"

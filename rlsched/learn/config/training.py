@@ -29,13 +29,13 @@ REPLICAS = 8
 """Default number of environments that play the same episodes."""
 
 WAIT_REWARDS = {spec.name for spec in TERM_SPECS.values() if spec.short_first}
-"""Rewards for which short jobs should not wait for long ones."""
+"""Reward terms that favour short jobs first."""
 
 Section = TypeVar("Section", bound=Frozen)
 
 
 class Training(Frozen):
-    """Settings of a training run that all algorithms have; `TrainConfig` adds the algorithms' sections."""
+    """Settings of a training run for all algorithms; `TrainConfig` adds the algorithms' sections."""
 
     schema_version: Literal[1] = 1
     algo: str = "ppo"
@@ -68,7 +68,7 @@ class Training(Frozen):
     def resolve(self, scenario: Scenario) -> ResolvedConfig:
         """The settings of a run: omitted ones get their defaults by scenario and algorithm.
 
-        What stays None has that meaning in a run: no limit of minutes, no dataset, no teacher.
+        A setting that stays None means none: no limit of minutes, no dataset, no teacher.
 
         Raises:
             BadInputError: a default does not go with the other settings.
@@ -99,11 +99,11 @@ class Training(Frozen):
 
     @property
     def algorithm(self) -> Algorithm:
-        """The algorithm that is chosen."""
+        """The chosen algorithm."""
         return ALGORITHMS[self.algo]
 
     def section(self, kind: type[Section]) -> Section:
-        """The settings of the algorithm that are of this class.
+        """The algorithm's section of this class.
 
         Raises:
             TypeError: it has none.
@@ -129,7 +129,7 @@ class Training(Frozen):
 
     @property
     def plays(self) -> bool:
-        """Whether any episode is sampled; else all is learned from a dataset."""
+        """Whether the algorithm samples episodes; else it learns from a dataset alone."""
         return self.algorithm.plays(self._whole())
 
     @property
@@ -139,7 +139,7 @@ class Training(Frozen):
 
     @property
     def decisions_per_iteration(self) -> int:
-        """Of all runners together, or of the dataset."""
+        """Decisions of all runners together, or from the dataset, in an iteration."""
         if not self.plays:
             learners = max(1, self.learners)
             return self.section(OfflineSettings).rows // learners * learners
@@ -148,7 +148,7 @@ class Training(Frozen):
 
     @property
     def engine(self) -> str:
-        """What runs the algorithm; names its folder in a checkpoint."""
+        """Kind of the algorithm's engine, and name of its folder in a checkpoint."""
         return self.algorithm.engine
 
     @model_validator(mode="after")
@@ -246,13 +246,13 @@ class Training(Frozen):
 if TYPE_CHECKING:
 
     class TrainConfig(Training):
-        """How a policy is trained."""
+        """Settings of a training, as written."""
 
         def __getattr__(self, section: str) -> Any:
             """Settings of an algorithm, by the name of their section."""
 
     class ResolvedConfig(TrainConfig):
-        """How a run trains a policy: settings without omitted ones."""
+        """Settings of a training, with the defaults that depend on algorithm and scenario."""
 
         steps: int
         sampling: ResolvedSampling
@@ -261,7 +261,7 @@ else:
     TrainConfig = create_model(
         "TrainConfig",
         __base__=Training,
-        __doc__="How a policy is trained.",
+        __doc__="Settings of a training, as written.",
         __module__=__name__,
         algo=(Literal[tuple(ALGORITHMS)], Field("ppo", description="learning algorithm")),
         **{
@@ -273,7 +273,7 @@ else:
     ResolvedConfig = create_model(
         "ResolvedConfig",
         __base__=TrainConfig,
-        __doc__="How a run trains a policy: settings without omitted ones.",
+        __doc__="Settings of a training, with the defaults that depend on algorithm and scenario.",
         __module__=__name__,
         steps=(int, Field(ge=1)),
         sampling=(ResolvedSampling, Field()),
@@ -294,7 +294,7 @@ def read_config(
     Args:
         path: of the file.
         overrides: `--set` assignments.
-        options: other settings, that come before those of the file.
+        options: other settings, which override those of the file.
 
     Raises:
         BadInputError: the file, a key or a value is wrong.
@@ -306,7 +306,7 @@ def read_config(
 def parse_config(
     values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()
 ) -> tuple[Scenario, TrainConfig]:
-    """The same of plain values.
+    """Check the plain values of a training file, and make them a scenario and a TrainConfig.
 
     Raises:
         BadInputError: a key or a value is wrong.
