@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Player:
-    """A policy at play in several environments, with what it remembers of their episodes, if it does.
+    """Policy that acts in several environments, with its recurrent state of their episodes, if it has one.
 
     Args:
-        policy: who decides.
-        num_envs: environments.
+        policy: that decides.
+        num_envs: number of environments.
     """
 
     def __init__(self, policy: TrainedPolicy, num_envs: int) -> None:
@@ -33,15 +33,15 @@ class Player:
         self.memory = None if self.recurrent is None else self.recurrent.begin(num_envs)
 
     def begin(self, env: int) -> None:
-        """Another episode begins in an environment: nothing of it was seen yet."""
+        """Reset an environment's recurrent state for a new episode."""
         for part in self.memory or ():
             part[env] = 0.0
 
     def act(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
-        """Legal actions of some environments, each of which is asked once at each of its decisions.
+        """Legal actions (batch,) of some environments, to be called once for each of their decisions.
 
         Args:
-            envs: (batch,) that are asked.
+            envs: (batch,) indices of the environments.
             obs: (batch, size) observation vectors.
             mask: (batch, actions) 1 where legal.
         """
@@ -50,12 +50,12 @@ class Player:
     def probabilities(
         self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
-        """(batch, actions) the same as chances, see `TrainedPolicy.probabilities`."""
+        """Action probabilities (batch, actions), as `TrainedPolicy.probabilities`; arguments as of `act`."""
         return chances(self.logits(envs, obs, mask), sample=sample)
 
     @torch.no_grad()
     def logits(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
-        """(batch, actions) the same masked logits, before anything is chosen."""
+        """Masked logits (batch, actions); arguments as of `act`."""
         if self.recurrent is None or self.memory is None:
             return self.policy.logits(obs, mask)
         self.policy.check_width(obs)
@@ -70,7 +70,7 @@ class Player:
 
 
 def chances(logits: Tensor, *, sample: bool) -> NDArray[np.float64]:
-    """(batch, actions) chances by masked logits: those that are sampled from, or all for the best."""
+    """Action probabilities (batch, actions) of masked logits: with `sample` softmax, else 1 for the best."""
     if sample:
         probabilities = torch.softmax(logits.double(), dim=1)
     else:
@@ -80,7 +80,7 @@ def chances(logits: Tensor, *, sample: bool) -> NDArray[np.float64]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute in this thread alone: a batch of decisions is too small to be worth waking others for."""
+    """Compute in this thread alone: a batch of decisions is too small to be worth waking other threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

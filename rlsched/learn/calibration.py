@@ -1,8 +1,8 @@
-"""Calibration of a policy: a bias of its no-op that is better in validation, within the limits.
+"""Calibration of a policy: a search in validation for a better bias of its no-op, within the limits.
 
 Multipliers follow episodes that have ended, tens of thousands of decisions late, and policies that explored.
-How readily a policy waits decides about limits and slowdown alike, and it is one number: the bias of the
-no-op's logit.
+The bias of the no-op's logit is one number that affects limits and slowdown alike: it sets how readily a
+policy waits.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ FIRST_STEP, GROWTH = 0.1, 3.0
 """First change of the bias, in logits, and the factor by which following ones are larger."""
 
 LARGEST_STEP = 1.0
-"""Beyond that the no-op would be taken always or never, and nothing learned about it any more."""
+"""Largest change; beyond it the no-op is taken always or never, and training cannot correct it."""
 
 PLAYS = 4
-"""Of the validation episodes, beside that of the policy as it is."""
+"""Largest number of biases that are tried on the validation episodes, in addition to the present one."""
 
 TOLERANCE = 0.04
 """Share of the limits that may be left unused."""
@@ -28,16 +28,16 @@ TOLERANCE = 0.04
 def calibrate(
     play: Callable[[float], Metrics], score: Callable[[Metrics], Any]
 ) -> list[tuple[float, Metrics]]:
-    """Look for a better bias: in growing steps, then halfway between one within the limits and one beyond.
+    """Search for a better bias in growing steps, then by bisection between both sides of the limits.
 
     Where waiting pays, the best bias is the largest that keeps the limits. So steps go up within the limits,
     and down beyond them. Where the first step up is within the limits and no better, waiting does not pay:
-    steps go down, as far as limits are kept. A policy that just keeps them is left alone.
+    steps go down, as far as limits are kept. A policy that just keeps them is not changed.
 
     Args:
-        play: amount that is added to the bias -> metrics of the policy with it. `excess` is the share by
-            which limits are exceeded, negative within them; it usually grows with the bias.
-        score: of these metrics, the smallest is the best.
+        play: amount to add to the bias -> metrics of the policy with it. `excess` is the share by which
+            limits are exceeded, negative within them; it usually grows with the bias.
+        score: metrics -> score; the smallest is the best.
 
     Returns:
         All amounts that were tried, with their metrics; 0 is the first.

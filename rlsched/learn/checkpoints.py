@@ -1,13 +1,13 @@
-"""Checkpoints of a training run: whole, with checksums, and signed by the user whose process wrote them.
+"""Checkpoints of a training run: complete, with checksums, and signed by the user of the process.
 
-    checkpoints/000010/rllib/       the engine's state; of RLlib's some files are pickles
+    checkpoints/000010/rllib/       the engine's state; some files of RLlib's are pickles
     checkpoints/000010/policy/      the policy
     checkpoints/000010/standing.json
     checkpoints/000010/manifest.json
 
-A checkpoint is written under a temporary name and renamed, so that one that is there is whole. What happens
-to it afterwards, its manifest tells: it has the SHA-256 of every other file. Reading a pickle runs what it
-says, so those of RLlib are read only where this user's key has signed the manifest (`rlsched.signatures`).
+A checkpoint is written under a temporary name and renamed, so that all in the folder are complete. Its
+manifest has the SHA-256 of every other file, and shows later damage. Reading a pickle runs code in it, so
+those of RLlib are read only where this user's key has signed the manifest (`rlsched.signatures`).
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from rlsched.signatures import is_signed, sign
 MAX_CHECKPOINTS = 2
 STANDING, MANIFEST = "standing.json", "manifest.json"
 PICKLED = "rllib"
-"""Folder of a checkpoint in which files are pickles; no other engine writes any."""
+"""Folder of a checkpoint with pickles; only RLlib's engine writes any."""
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading damaged files raises."""
+"""Exceptions from reading damaged files."""
 
 
 class Standing(Frozen):
-    """Where a run stands; in every checkpoint.
+    """Progress of a run, stored in every checkpoint.
 
     Attributes:
-        iteration: so many are done.
-        steps: decisions of them.
-        seconds: that they took.
-        best_excess: of the best policy's score.
-        best_value: likewise.
-        best_metric: what it came to in validation.
-        best_hoarding: its part of the excess; None: before this was told apart.
-        best_checks: cost with a limit -> what validation says of it; empty likewise.
-        checks: likewise, of the last validation's policy.
-        since_best: validations since then.
-        better: the last validation's policy is kept, and better than the best heuristic by interval.
+        iteration: number of finished iterations.
+        steps: decisions so far.
+        seconds: training time so far.
+        best_excess: `Score.excess` of the best policy.
+        best_value: `Score.value` of the best policy.
+        best_metric: metric of the best policy in validation.
+        best_hoarding: part of `best_excess` from hoarding; None in checkpoints of older versions.
+        best_checks: cost with a limit -> check of the best policy; empty in those of older versions.
+        checks: cost with a limit -> check of the last validation's policy.
+        since_best: validations since the best policy.
+        better: the last validation's policy is the best, and better than the best heuristic by interval.
     """
 
     iteration: int = 0
@@ -72,7 +72,7 @@ class Standing(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _of_older_versions(cls, values: Any) -> Any:
-        """Without means of costs, which versions up to 929cdec wrote; a run that goes on has checks anew."""
+        """Drop means of costs, which versions up to 929cdec wrote; a resumed run computes its checks anew."""
         if isinstance(values, dict):
             values = {name: value for name, value in values.items() if name != "best_paid"}
         return values
@@ -92,8 +92,8 @@ class Checkpoints:
         """Write a checkpoint and delete old ones.
 
         Args:
-            standing: where the run stands.
-            write: puts everything else into the folder it is given.
+            standing: progress of the run.
+            write: writes all other files into a folder.
 
         Raises:
             OSError: the disk is full or gone; earlier checkpoints are untouched.
@@ -112,24 +112,24 @@ class Checkpoints:
         return final
 
     def latest(self) -> tuple[Path, Standing] | None:
-        """The newest that says where the run stands, or None; its other files are not looked at."""
+        """The newest checkpoint with readable progress, or None; its other files are not checked."""
         for path in reversed(self._numbered()):
-            # While a run goes on, a checkpoint may be replaced between the listing and the reading.
+            # While a run trains, a checkpoint may be replaced between the listing and the reading.
             with suppress(OSError, ValidationError):
                 return path, Standing.model_validate_json((path / STANDING).read_bytes())
         return None
 
     def intact(self, *, trust: bool = True) -> tuple[tuple[Path, Standing] | None, list[str]]:
-        """The newest whose files are as they were written.
+        """The newest undamaged checkpoint.
 
         Args:
             trust: accept pickles that this user has not signed.
 
         Returns:
-            It, or None where there is none at all, and what is wrong with those after it.
+            The checkpoint, or None where there are no checkpoints at all, and the problems of newer ones.
 
         Raises:
-            BadInputError: all are damaged, or another user, machine or version wrote the newest whole one.
+            BadInputError: all are damaged, or another user, machine or version wrote the newest other one.
         """
         problems = []
         for path in reversed(self._numbered()):
@@ -150,7 +150,7 @@ class Checkpoints:
         return None, []
 
     def set_aside(self, iteration: int) -> None:
-        """Rename checkpoints after an iteration, from which a run goes on: they are damaged."""
+        """Rename the damaged checkpoints after the iteration from which a run resumes."""
         for path in self._numbered():
             if int(path.name) > iteration:
                 put_aside = path.with_name(f"damaged-{path.name}")
@@ -165,9 +165,9 @@ class Checkpoints:
 
 
 def damage(path: Path) -> str | None:
-    """What is wrong with the files of a checkpoint, in words; None: nothing.
+    """Describe the first problem of a checkpoint's files; None: there is none.
 
-    One without a manifest, as older versions wrote it, only has to say where the run stood.
+    A checkpoint without a manifest, of an older version, only needs readable progress.
     """
     try:
         Standing.model_validate_json((path / STANDING).read_bytes())
@@ -190,7 +190,7 @@ def damage(path: Path) -> str | None:
 
 @contextmanager
 def private_copy(path: Path) -> Iterator[Path]:
-    """A checkpoint where nobody else can change it between its check and its reading.
+    """Copy a checkpoint to where no other user can change it between its check and its reading.
 
     Raises:
         BadInputError: it was changed since it was checked.
@@ -229,7 +229,7 @@ def _write_manifest(path: Path) -> None:
 
 @cache
 def _warn_unsigned() -> None:
-    """Say once that going on will take an option."""
+    """Warn once that resuming will need an option."""
     logging.getLogger(__name__).warning(
         "checkpoints are not signed, since no private key can be kept in ~/.config/rlsched: "
         "to go on from them add --trust-checkpoint"

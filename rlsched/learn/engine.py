@@ -1,4 +1,4 @@
-"""What makes policies better, one iteration after the other; a training run knows no more of it than this."""
+"""Interface between a training run and an algorithm, which trains in iterations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rlsched.learn.policy import TrainedPolicy
 
 @dataclass(frozen=True)
 class Progress:
-    """What an iteration came to.
+    """Result of an iteration.
 
     Attributes:
         steps: decisions since the run began: taken, or read from a dataset.
-        row: figures for the record, None where there is none yet.
+        row: figures for metrics.csv; None where there is none yet.
     """
 
     steps: int
@@ -27,7 +27,7 @@ class Progress:
 
 
 class Engine(Protocol):
-    """An algorithm at work.
+    """Running algorithm of a training run.
 
     Attributes:
         shortens_all: all remaining iterations of a run are shortened by one share; else only the last is.
@@ -37,7 +37,7 @@ class Engine(Protocol):
 
     @property
     def usual_decisions(self) -> float:
-        """Of an iteration that is not shortened."""
+        """Decisions of an iteration that is not shortened."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -46,36 +46,36 @@ class Engine(Protocol):
     def iterate(
         self, run_fraction: float = 0.0, checks: Mapping[str, LimitCheck] | None = None, share: float = 1.0
     ) -> Progress:
-        """One iteration.
+        """Train for one iteration.
 
         Args:
             run_fraction: share of the run that is over.
-            checks: cost with a limit -> what the last validation says of it.
+            checks: cost with a limit -> its check in the last validation.
             share: of an iteration's usual decisions.
         """
 
     def policy(self) -> TrainedPolicy:
-        """The policy that would be kept now."""
+        """The present policy, as it would be saved."""
 
     def save(self, folder: Path) -> None:
-        """Write everything that going on needs into a folder that is not there yet."""
+        """Write everything that a resumed run needs into a folder that does not exist yet."""
 
     def restore(self, folder: Path, policy: TrainedPolicy) -> None:
         """Resume from a saved state, and the policy of the same checkpoint."""
 
     def stop(self) -> None:
-        """Let go of processes and files."""
+        """Stop processes and close files."""
 
 
 @runtime_checkable
 class CalibratedEngine(Engine, Protocol):
-    """An algorithm whose policies can be calibrated (`rlsched.learn.calibration`)."""
+    """Engine with policies that can be calibrated (`rlsched.learn.calibration`)."""
 
     def shift_noop(self, amount: float) -> None:
-        """Add an amount to the logit of the no-op in every state, in what learns and in the policy."""
+        """Add an amount to the logit of the no-op in every state, in the learner and in the policy."""
 
 
 def number(value: object) -> float | None:
-    """A plain number, or None where there is none yet (RLlib says NaN until an episode has ended)."""
+    """Convert to a plain number; None where there is none yet (RLlib's NaN until an episode has ended)."""
     plain = float("nan") if value is None else float(np.asarray(value))
     return plain if np.isfinite(plain) else None

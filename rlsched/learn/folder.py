@@ -1,14 +1,14 @@
-"""The run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
+"""Run folder: settings, versions, metrics, checkpoints and the best policy of one training run.
 
-train.yaml                               what the run is, scenario included, to run it again
+train.yaml                               settings of the run, scenario included, to run it again
 scenario.yaml versions.json              the scenario again, for --scenario; versions of the packages
-process.json                             which process trains, or did last
+process.json                             the process that trains, or did last
 inputs.json                              checksums of the dataset, trace and power series that it uses
 validation.json                          metric of the validation, heuristics' figures, limits of costs
 metrics.csv tensorboard/                 one row per iteration
-checkpoints/000010/                      RLlib's state, the policy, and where the run stood
+checkpoints/000010/                      the engine's state, the policy, and the progress of the run
 start/                                   the policy before training
-read/                                    launchpad's policy when it began to play
+read/                                    launchpad's policy after offline pre-training
 best/                                    the best policy so far
 """
 
@@ -38,7 +38,7 @@ from rlsched.versions import versions
 
 SCENARIO, TRAIN, PROCESS = "scenario.yaml", "train.yaml", "process.json"
 OF_A_SEED = ("seed", "steps", "minutes", "dataset")
-"""Settings in which runs of several seeds may differ: they may go on, or with a dataset that has moved."""
+"""Settings that may differ between runs of several seeds, which may be extended or get a moved dataset."""
 PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
 
 
@@ -102,10 +102,10 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other trainings out of the folder, which is made, until the process ends at the latest.
+        """Create the folder, and lock it against other trainings, at most until the process ends.
 
         Raises:
-            BadInputError: it is being trained, or the folder cannot be written.
+            BadInputError: another process trains it, or the folder cannot be written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -119,14 +119,14 @@ class RunFolder:
         except OSError as error:
             raise self._not_writable(error) from None
         try:
-            # Into the file itself: another in its place would not be locked.
+            # Written into the same file: a new file in its place would not be locked.
             process.write_bytes(as_json({"pid": os.getpid(), "host": gethostname()}))
             yield
         finally:
             lock.let_go()
 
     def _trainer(self) -> str:
-        """The process that trains, as far as it has said so."""
+        """Describe the process that trains, as far as its file names it."""
         try:
             values = json.loads((self.path / PROCESS).read_bytes())
             return f"process {values['pid']} on host {values['host']}"
@@ -137,20 +137,20 @@ class RunFolder:
         return BadInputError(str(self.path), f"cannot be written ({error})", "name another --out")
 
     def check_inputs(self, inputs: Mapping[str, str]) -> None:
-        """See whether the run goes on with what it was begun with; older versions did not write it down.
+        """Check that a resumed run has the inputs it began with; older versions stored no checksums.
 
         Raises:
-            BadInputError: something has changed since.
+            BadInputError: an input has changed since.
         """
         if self.knows_inputs():
             check_inputs(self.path, inputs, "begin another run")
 
     def knows_inputs(self) -> bool:
-        """Whether it was written down what the run was begun with."""
+        """Whether the checksums of the run's inputs are stored."""
         return (self.path / INPUTS).exists()
 
     def has_start(self) -> bool:
-        """Whether the policy before training has been kept, whole."""
+        """Whether the policy before training has been saved completely."""
         return self.start.is_dir()
 
     def read(self) -> tuple[Scenario, ResolvedConfig]:
@@ -174,31 +174,31 @@ class RunFolder:
         return simulated, make_config(values, str(train)).resolve(simulated)
 
     def latest(self) -> tuple[Path, Standing] | None:
-        """The newest checkpoint and where the run stood then, or None."""
+        """The newest checkpoint and its progress, or None."""
         return self.checkpoints.latest()
 
     def rows(self) -> list[dict[str, str]]:
-        """The rows of metrics.csv as they are written; one that was cut off is left out."""
+        """Rows of metrics.csv as text, without truncated ones."""
         rows = list(csv.DictReader(self._lines(), quoting=csv.QUOTE_NONE))
         whole = [row for row in rows if None not in row and None not in row.values()]
         return [row for row in whole if _is_count(row.get("iteration", ""))]
 
     def _lines(self) -> list[str]:
-        """Of metrics.csv, those that are whole."""
+        """Complete lines of metrics.csv."""
         if not self.metrics.is_file():
             return []
         with self.metrics.open(newline="", encoding="utf-8", errors="replace") as file:
             return [line for line in file if line.endswith("\n")]
 
     def first(self, column: str) -> float | None:
-        """The first figure of a column of metrics.csv; None where there is none."""
+        """First number in a column of metrics.csv; None where there is none."""
         cells = (row.get(column, "") for row in self.rows())
         return next((float(text) for text in cells if _is_number(text)), None)
 
     def keep_metrics_up_to(self, iteration: int) -> None:
-        """Drop rows after an iteration: a run that goes on from there writes them again.
+        """Drop rows after an iteration: a run that resumes from there writes them again.
 
-        Damaged cells become empty ones, and rows of which more is damaged go; the file as it was is kept.
+        Damaged cells become empty, and rows with more damage are dropped. A copy of a damaged file is kept.
         """
         if not self.metrics.is_file():
             return
@@ -213,11 +213,11 @@ class RunFolder:
         self._write_metrics(columns, [row for row in whole if int(row["iteration"]) <= iteration])
 
     def save_validation(self, values: Mapping[str, Any]) -> None:
-        """Keep what the policies of this run are held against."""
+        """Write the figures that policies of this run are compared with."""
         write_whole(self.validation, as_json(values))
 
     def check_settings(self) -> None:
-        """Refuse to go on with settings that were edited by hand; older versions wrote no checksum.
+        """Refuse to resume with settings that were edited by hand; older versions wrote no checksum.
 
         Raises:
             BadInputError: they were.
@@ -230,7 +230,7 @@ class RunFolder:
                 raise edited(path, "begin another run; --steps and --minutes may change with --resume")
 
     def go_on(self, scenario: Scenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
-        """Keep the settings of a run that goes on, longer than it was to, or with files that have moved."""
+        """Write the settings of a resumed run, which may be longer now, or have moved files."""
         save_inputs(self.path, inputs)
         self._write_settings(scenario, config)
 
@@ -239,7 +239,7 @@ class RunFolder:
         write_settings(self.path / TRAIN, dump_combined(scenario, config))
 
     def append_metrics(self, row: Mapping[str, float | int | None]) -> None:
-        """Add one iteration's row; one of another version may bring columns that those before have not."""
+        """Add one iteration's row, and columns that the file of an older version does not have."""
         columns = self._columns()
         if not set(row) <= set(columns):
             columns += [name for name in row if name not in columns]
@@ -249,14 +249,14 @@ class RunFolder:
             writer.writerow({key: "" if value is None else value for key, value in row.items()})
 
     def _columns(self) -> list[str]:
-        """Of metrics.csv as it is."""
+        """Columns of the present metrics.csv."""
         if not self.metrics.is_file():
             return []
         with self.metrics.open(newline="", encoding="utf-8", errors="replace") as file:
             return next(csv.reader(file, quoting=csv.QUOTE_NONE), [])
 
     def _write_metrics(self, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
-        """Write metrics.csv anew, whole."""
+        """Rewrite metrics.csv as a whole."""
         content = StringIO(newline="")
         writer = csv.DictWriter(content, columns, restval="")
         writer.writeheader()
@@ -287,7 +287,7 @@ def check_no_run(out: Path) -> None:
 
 
 def first_run(out: Path) -> RunFolder:
-    """Of runs of several seeds in one folder that of the lowest; all others have its settings.
+    """Run of the lowest seed in a folder of several seeds, after a check that all have its settings.
 
     Raises:
         BadInputError: the folder holds no seeds, or one of them was trained with other settings.
@@ -308,6 +308,6 @@ def first_run(out: Path) -> RunFolder:
 
 
 def _settings(run: RunFolder) -> dict[str, object]:
-    """What runs of several seeds have in common."""
+    """Settings that runs of several seeds must share."""
     values = run.read()[1].model_dump(mode="json")
     return {name: value for name, value in values.items() if name not in OF_A_SEED}

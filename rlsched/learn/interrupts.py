@@ -1,4 +1,4 @@
-"""Ctrl-C while something is learned: to stop where it can go on later."""
+"""Handling of Ctrl-C and other signals during training, so that a run stops where it can resume."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_S = 0.1
-"""After which an interrupt that was ignored is raised again."""
+"""Seconds after which an ignored interrupt is raised again."""
 
 
 class Interrupted:
-    """Whether somebody asked the run to stop."""
+    """Flag of a request to stop the run."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -34,7 +34,7 @@ def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
     its main thread only: in another one, as of a notebook or of Ray Tune, nothing is changed.
 
     Args:
-        answer: to the first of them, at once.
+        answer: called at once at the first signal.
     """
     state = Interrupted()
 
@@ -72,15 +72,15 @@ def leave_terminal() -> None:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end what runs inside as Ctrl-C does, by KeyboardInterrupt.
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, by KeyboardInterrupt.
 
     SIGHUP stays ignored where it is, as under nohup. It counts once: a closed terminal and its shell both
-    send it. A KeyboardInterrupt that Python ignores is raised again: those in callbacks of LLVM and in
-    finalizers are printed only, and what LLVM compiles then fails. In another thread than the main one
-    nothing is changed.
+    send it. A KeyboardInterrupt that Python ignores is raised again: in callbacks of LLVM and in finalizers
+    it is only printed, and LLVM's compilation then fails. In another thread than the main one nothing is
+    changed.
 
     Raises:
-        KeyboardInterrupt: there was a signal, whatever came of it.
+        KeyboardInterrupt: there was a signal, also if the block failed otherwise.
     """
     again: list[threading.Timer] = []
 
@@ -128,10 +128,10 @@ def ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def held_signals() -> Iterator[None]:
-    """Hold off Ctrl-C, SIGTERM and SIGHUP while something starts that cannot be ended halfway.
+    """Defer Ctrl-C, SIGTERM and SIGHUP during a start that must not be interrupted.
 
-    They arrive at the end. Processes that are started inside never get Ctrl-C and SIGHUP: this process ends
-    them in order. In another thread than the main one nothing is changed.
+    The signals arrive at the end of the block. Processes that are started inside never get Ctrl-C and SIGHUP:
+    this process ends them in order. In another thread than the main one nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -142,8 +142,8 @@ def held_signals() -> Iterator[None]:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         if signal.getsignal(number) is not signal.SIG_IGN
     }
-    # Handlers hold them off here, whichever thread gets them; processes that start meanwhile have none, but
-    # inherit what is blocked. They must hear SIGTERM.
+    # In this process handlers defer signals in any thread. Processes that start meanwhile have no handlers,
+    # but inherit blocked signals. They must receive SIGTERM.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
@@ -156,7 +156,7 @@ def held_signals() -> Iterator[None]:
 
 
 def keep_sigterm() -> None:
-    """Put Python's handler of SIGTERM back where something in C++ has replaced it, unknown to Python."""
+    """Restore Python's handler of SIGTERM after C++ code has replaced it without Python's knowledge."""
     handler = signal.getsignal(signal.SIGTERM)
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, handler)

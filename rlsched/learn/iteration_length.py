@@ -1,4 +1,4 @@
-"""How long the last iterations of a run are, so that it ends near its decisions or minutes."""
+"""Length of the last iterations of a run, so that it ends near its decisions or minutes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.engine import Engine
 
 BEYOND_END = 0.1
-"""Share of its decisions or minutes by which a run may go beyond them."""
+"""Largest overrun of a run, as a share of its decisions or minutes."""
 
 
 SLOW = 600
-"""Decisions per second that a first iteration is taken to make; in a run of seconds it is shorter."""
+"""Assumed decisions per second of a first iteration, which is shortened in a run of seconds."""
 
 
 def share_of_iteration(remaining: float, usual: float, end: float, *, shorten_all: bool) -> float:
@@ -21,11 +21,11 @@ def share_of_iteration(remaining: float, usual: float, end: float, *, shorten_al
 
     Args:
         remaining: decisions or seconds until the end of a run.
-        usual: those of an iteration.
-        end: those of the run; only if iterations of usual length went further beyond that than a tenth of it,
-            they are shorter.
-        shorten_all: all remaining iterations are shorter; else the last one is, and aims at half of the
-            overrun that is allowed. Then a run to a later end begins like this one.
+        usual: decisions or seconds of an iteration.
+        end: decisions or seconds of the run. Iterations are shorter only if those of usual length would
+            overrun it by more than a tenth.
+        shorten_all: shorten all remaining iterations; else only the last one, to half of the allowed overrun.
+            Then a run to a later end begins like this one.
     """
     count = ceil(remaining / usual)
     if count * usual - remaining <= BEYOND_END * end:
@@ -40,8 +40,8 @@ def next_share(config: ResolvedConfig, standing: Standing, engine: Engine, usual
 
     Args:
         config: how to train.
-        standing: how far the run is.
-        engine: that iterates.
+        standing: progress of the run.
+        engine: of the run.
         usual_s: seconds of an iteration of usual length; None before the first.
     """
     steps = config.steps

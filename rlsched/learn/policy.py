@@ -1,7 +1,7 @@
 """A trained policy as a small artefact: plain weights and settings, loaded without RLlib.
 
-A folder with `policy.json` (scenario, network, versions, what it reached) and `weights.safetensors`
-(one array per parameter of the policy network; no critic, and nothing that could run).
+A folder with `policy.json` (scenario, network, versions, results of training) and `weights.safetensors`
+(one array per parameter of the policy network; no critic, and no executable code).
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from rlsched.sim.layout import Layout
 
 @dataclass(frozen=True, eq=False)
 class TrainedPolicy:
-    """A policy network with what it was trained on.
+    """Policy network with the scenario and settings of its training.
 
-    It never sees what lies ahead: a network that was trained beside the privileged blocks of an observation
-    is made one for the public observation, with the same weights.
+    It never sees privileged blocks. A network that was trained with them in the observation is rebuilt for
+    the public observation, with the same weights.
 
     Attributes:
-        scenario: decision rules and the public observation it knows, and what it was trained for.
-        network: how it is built.
+        scenario: decision rules, public observation and other settings of its training.
+        network: settings of the network.
         net: the network, (vector, mask) -> masked logits.
-        num_resources: resource types it was trained on.
-        about: figures and versions of its training, for the record.
+        num_resources: number of resource types.
+        about: figures and versions of its training.
         sample: draw from the distribution instead of taking the best action.
     """
 
@@ -74,22 +74,22 @@ class TrainedPolicy:
         if public is self.scenario:
             return
         object.__setattr__(self, "scenario", public)
-        with torch.random.fork_rng(devices=[]):  # first weights that are drawn, and replaced
+        with torch.random.fork_rng(devices=[]):  # initial weights are drawn, then replaced
             net = build_policy(self.layout, self.network)
         net.load_state_dict(self.net.state_dict(), assign=True)
         object.__setattr__(self, "net", net.train(self.net.training))
 
     @property
     def layout(self) -> Layout:
-        """Of its observations."""
+        """Layout of the observations."""
         return Layout.of(self.scenario.observation, self.scenario.decision, self.num_resources)
 
     @property
     def fingerprint(self) -> str:
-        """A checksum of what it sees, does and knows."""
+        """SHA-256 of its observation, decision rules, network settings and weights."""
         digest = sha256(self.scenario.observation.model_dump_json().encode())
         digest.update(self.scenario.decision.model_dump_json().encode())
-        # Of what it remembers where it does, and of how that was learned never.
+        # Settings of the memory count only with a memory, and those of its training never.
         silent = {"lstm_steps"} if self.network.lstm else {"lstm", "lstm_steps"}
         if not self.network.attention:
             silent.add("attention")
@@ -101,7 +101,7 @@ class TrainedPolicy:
 
     @property
     def spaces(self) -> dict[str, Any]:
-        """What it sees and does, for readers: all of it follows from the scenario."""
+        """Observation and action spaces for readers of the artefact; they follow from the scenario."""
         layout, observation = self.layout, self.scenario.observation
         features = {"jobs": layout.features("jobs")} if layout.block("jobs") is not None else {}
         return {
@@ -124,14 +124,14 @@ class TrainedPolicy:
 
     @property
     def recurrent(self) -> bool:
-        """Whether what it does depends on what it has seen of the episode before."""
+        """Whether the policy has a memory of the episode."""
         return isinstance(self.net, RecurrentPolicy)
 
     def seeing(self, window: int) -> TrainedPolicy:
-        """The same, which sees so many of the oldest waiting jobs and chooses among them.
+        """Copy with another window: the number of oldest waiting jobs that it observes and chooses from.
 
         Raises:
-            BadInputError: its network knows no other number than that of its training, or they are the ready
+            BadInputError: the network works with the window of its training only, or the window is the ready
                 pool of a horizon.
         """
         decision = self.scenario.decision
@@ -168,39 +168,39 @@ class TrainedPolicy:
         return replace(self, scenario=scenario, net=net, about=about)
 
     def actor(self, num_envs: int) -> Player:
-        """It at play in so many environments."""
+        """Player of the policy in `num_envs` environments."""
         return Player(self, num_envs)
 
     def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
-        """Legal actions (batch,) for observations (batch, size) and masks (batch, actions), each by itself.
+        """Legal actions (batch,) for independent observations (batch, size) and masks (batch, actions).
 
         Raises:
-            TypeError: it remembers, and decides as an `actor` only.
+            TypeError: the policy has a memory, and decides as an `actor` only.
         """
         return self.actions(self.logits(obs, mask))
 
     def probabilities(
         self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
-        """(batch, actions) with which chance it takes each action: 0 where illegal, 1 in sum.
+        """Action probabilities (batch, actions): 0 where illegal, with a sum of 1.
 
         Args:
             obs: (batch, size) observation vectors.
             mask: (batch, actions) 1 where legal.
-            sample: the distribution that is sampled from; else all for the best action.
+            sample: the distribution that is sampled from; else 1 for the best action.
 
         Raises:
-            TypeError: it remembers, and decides as an `actor` only.
+            TypeError: the policy has a memory, and decides as an `actor` only.
         """
         return chances(self.logits(obs, mask), sample=sample)
 
     @torch.no_grad()
     def logits(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
-        """(batch, actions) masked, of states by themselves.
+        """Masked logits (batch, actions) of independent states.
 
         Raises:
-            TypeError: it remembers.
-            ValueError: these are other observations than it knows.
+            TypeError: the policy has a memory.
+            ValueError: the observations have another size.
         """
         self.check_width(obs)
         if self.recurrent:
@@ -210,10 +210,10 @@ class TrainedPolicy:
         return logits
 
     def check_width(self, obs: NDArray[np.float32]) -> None:
-        """Refuse observations of another layout, whose blocks it would take for others.
+        """Refuse observations of another size: the network would confuse their blocks.
 
         Raises:
-            ValueError: they are not as wide as its own.
+            ValueError: their size is not that of the layout.
         """
         if obs.shape[1] != self._width:
             raise ValueError(f"observations of {obs.shape[1]} numbers for a policy that sees {self._width}")
@@ -223,7 +223,7 @@ class TrainedPolicy:
         return self.layout.size
 
     def actions(self, logits: Tensor) -> IntArray:
-        """(batch,) that it takes by masked logits (batch, actions)."""
+        """Actions (batch,) by masked logits (batch, actions)."""
         if self.sample:
             chosen = torch.multinomial(torch.softmax(logits, dim=1), 1).squeeze(1)
         else:
@@ -231,10 +231,10 @@ class TrainedPolicy:
         return np.asarray(chosen.numpy(), dtype=np.int64)
 
     def save(self, folder: Path, more_files: Mapping[str, bytes] | None = None) -> None:
-        """Write the artefact; a folder of that name is replaced only once the new one is whole.
+        """Write the artefact; a folder of that name is replaced only once the new one is complete.
 
         Args:
-            folder: where to.
+            folder: of the artefact.
             more_files: name -> content of further files in it.
 
         Raises:
@@ -251,7 +251,7 @@ class TrainedPolicy:
         except OSError as error:
             if error.filename != str(new):
                 raise
-            # Nobody knows the other name.
+            # Users do not know the temporary name.
             raise type(error)(error.errno, error.strerror, str(folder)) from None
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -273,10 +273,10 @@ class TrainedPolicy:
 
 
 def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """A network's settings without those by which older versions set initial weights and scales.
+    """Network settings without those for initial weights and scales of older versions.
 
     Raises:
-        BadInputError: it would compute something else without them.
+        BadInputError: without them the network would compute something else.
     """
     random: dict[str, Any] = dict.fromkeys(("waiting", "deferring"))
     random |= {"prior": {}, "sharpness": LINEAR_SCALE, "gain": SCORE_SCALE}
@@ -292,7 +292,7 @@ def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[st
 def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
     """Read a policy from its folder, a checkpoint or a run folder.
 
-    Its sizes are held against the header of the weights file first: a wrong one costs no memory.
+    Its sizes are compared with the header of the weights file first, so that a wrong size takes no memory.
 
     Raises:
         BadInputError: there is none, or it is damaged, was changed, or is of another version.

@@ -1,4 +1,4 @@
-"""The folder of a policy: where it is, what it says, and how it is replaced as a whole."""
+"""Folder of a policy: find it, read its settings, and replace it as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAMAGED = (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorErr
 
 
 def replace_folder(new: Path, old: Path) -> None:
-    """Put a finished folder in the place of another, which is gone only once the new one is there."""
+    """Replace a folder by a finished one; the old one is removed only once the new one is in place."""
     aside = hidden(old, "old")
     shutil.rmtree(aside, ignore_errors=True)
     if old.exists():
@@ -35,9 +35,9 @@ def replace_folder(new: Path, old: Path) -> None:
 
 
 def find_policy(path: Path) -> Path:
-    """The artefact in a policy folder, a checkpoint or a run folder (its best policy).
+    """Find the artefact in a policy folder, a checkpoint or a run folder (its best policy).
 
-    A run killed while it replaced its best policy has left the one before aside.
+    A run killed while it replaced its best policy may have left only the old one, under its temporary name.
 
     Raises:
         BadInputError: there is none.
@@ -52,7 +52,7 @@ def find_policy(path: Path) -> Path:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What a policy says of itself (`TrainedPolicy.about`), without its network.
+    """Read the figures of a policy's training (`TrainedPolicy.about`), without its network.
 
     Raises:
         BadInputError: there is none, or it is damaged.
@@ -68,7 +68,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """What an artefact's settings file says.
+    """Read an artefact's settings file.
 
     Raises:
         OSError: there is none.

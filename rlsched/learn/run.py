@@ -1,4 +1,4 @@
-"""A training run: iterate, validate, checkpoint, stop; everything else is somebody else's."""
+"""Training run: iterate, validate, checkpoint and stop."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ VALIDATED = (
     "wait",
     "utilization",
     "schedule_span",
-)  # what an operator cares about beside
+)  # more metrics for operators
 SCORED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
 STOPPING_MINUTES = 0.5
 
 
 class Display(Protocol):
-    """Shows how a run is doing."""
+    """Shows the progress of a run."""
 
     def prepare(self, scenario: Scenario, config: ResolvedConfig) -> None:
-        """All settings are good, and this is what is trained; Ray and RLlib are about to start."""
+        """Show the checked settings, before Ray and RLlib start."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:
-        """The run starts, or goes on, here."""
+        """Show the progress from which the run starts or resumes."""
 
     def update(self, row: dict[str, float | int | None], standing: Standing) -> None:
-        """An iteration is done."""
+        """Show a finished iteration."""
 
     def stopping(self) -> None:
-        """Somebody asked the run to stop, which it does after the iteration."""
+        """Show that the run will stop after this iteration, as requested."""
 
 
 def train(
@@ -65,16 +65,16 @@ def train(
     pause_at: int | None = None,
     trust: bool = False,
 ) -> Summary:
-    """Train a policy, and leave everything about it in the run folder.
+    """Train a policy, and write everything about it into the run folder.
 
     Args:
         scenario: what is simulated; its cluster may leave units to the trace.
         config: how to train.
-        folder: a new run's folder, or with `resume` that of a run to go on with.
+        folder: a new run's folder, or with `resume` that of the run to resume.
         display: shows progress.
-        resume: go on from the last whole checkpoint.
+        resume: resume from the last undamaged checkpoint.
         address: of a Ray cluster; left out: this machine.
-        pause_at: decisions after which it stops for now, as if it were to go on with `resume`.
+        pause_at: decisions after which the run pauses, to be resumed later.
         trust: accept a checkpoint that this user has not signed; see `plan`.
 
     Raises:
@@ -110,13 +110,13 @@ def train(
 
 
 class Run:
-    """A run while it is going on."""
+    """State of a running training."""
 
     def __init__(self, planned: Plan, folder: RunFolder, pause_at: int | None = None) -> None:
         self.config, self.validation, self.folder = planned.config, planned.validation, folder
         self.latest, self.trust, self.pause_at = planned.latest, planned.trust, pause_at
         self.saved: Standing | None = None
-        self.best_iteration = -1  # of the best policy, where a run goes on
+        self.best_iteration = -1  # of the best policy of a resumed run
         self.standing = Standing() if self.latest is None else self.latest[1]
         standing = self.standing
         config = planned.initial_config
@@ -125,10 +125,10 @@ class Run:
         )
         self.writer = SummaryWriter(str(folder.path / "tensorboard"))
         self.began = self.standing.seconds  # of the part of the run that this process trains
-        self.iterated = 0.0  # iterations of it
+        self.iterated = 0.0  # iterations of that part
 
     def stop(self) -> None:
-        """Let go of processes and files; who does not let go is left to the end of Ray's session."""
+        """Stop processes and close files; hung processes are left to the end of Ray's session."""
         self.writer.close()
         try:
             with watchdog(STOPPING_MINUTES, "stopping what played and learned"):
@@ -137,9 +137,9 @@ class Run:
             logging.getLogger(__name__).warning("%s", error)
 
     def begin(self) -> None:
-        """Go on from the last whole checkpoint; without one, begin.
+        """Resume from the last undamaged checkpoint, or else begin.
 
-        The policy before training is kept and validated, to tell what training adds.
+        The policy before training is saved and validated, to measure what training adds.
         """
         if self.latest is None:
             self.folder.keep_metrics_up_to(-1)
@@ -148,14 +148,14 @@ class Run:
             self.standing = self.standing.model_copy(update={"seconds": 0.0})  # training begins here
             self.record(Progress(0, dict.fromkeys(self.engine.columns)), update, 0, 0.0)
             return
-        # Learners in other processes, perhaps on other machines, read it where it is.
+        # Learners in other processes, perhaps on other machines, read the original path.
         read_in_place = self.trust or bool(self.config.learners) or self.config.engine != PICKLED
         with nullcontext(self.latest[0]) if read_in_place else private_copy(self.latest[0]) as path:
             self.engine.restore(path / self.config.engine, load_policy(path))
         self.folder.checkpoints.set_aside(self.standing.iteration)
         self.folder.keep_metrics_up_to(self.standing.iteration)
         if self.standing.best_value is not None:
-            # Judged again as what comes now is: its figures may be of a version with other episodes or rules.
+            # Validated again: its figures may be from a version with other episodes or rules.
             best = load_policy(self.folder.best)
             self.best_iteration = int(best.about.get("iteration", -1))
             update = self._best(self.validation.run(best))
@@ -184,7 +184,7 @@ class Run:
                     "better": False,
                 }
             )
-            # What was learned since the last validation may be the best.
+            # The policy since the last validation may be the best.
             last = self.reason_to_stop(interrupted) in ("steps", "minutes", "paused")
             pretraining = self.config.algorithm.pretraining_steps(self.config)
             read = before < pretraining <= self.standing.steps
@@ -198,7 +198,7 @@ class Run:
             display.update(row, self.standing)
 
     def next_share(self) -> float:
-        """Share of an iteration's usual decisions that the next one has, not to go far beyond the end."""
+        """Length of the next iteration as a share of the usual one, so that the run does not overrun far."""
         standing, usual_s = self.standing, None
         if self.iterated:
             usual_s = (standing.seconds - self.began) / self.iterated
@@ -213,7 +213,7 @@ class Run:
         return min(fraction, 1.0)
 
     def reason_to_stop(self, interrupted: Interrupted) -> Reason | None:
-        """Why the run should end now, if it should."""
+        """Reason to end the run now; None: continue."""
         if interrupted():
             return "interrupted"
         reason = reason_to_end(self.config, self.standing)
@@ -221,7 +221,7 @@ class Run:
         return "paused" if paused and reason in (None, "better", "no improvement") else reason
 
     def validate(self) -> dict[str, float]:
-        """Play the validation episodes, and keep the policy if it is the best so far."""
+        """Play the validation episodes, and save the policy if it is the best so far."""
         began = time.monotonic()
         engine = self.engine
         if self._calibrates and isinstance(engine, CalibratedEngine):
@@ -235,8 +235,8 @@ class Run:
             if standing.best_value is None
             else Score(standing.best_excess or 0.0, standing.best_value)
         )
-        # What imitates is to be the same as what it imitates, not better: that grows with every iteration.
-        # One that a killed run kept after its last checkpoint is found again.
+        # Offline algorithms are to match the dataset. The match improves with training: the newest is best.
+        # `again`: a killed run had saved this policy after its last checkpoint.
         again = score == best and standing.iteration == self.best_iteration
         better = score < best or again or not self.config.plays
         update: dict[str, Any] = {
@@ -253,14 +253,14 @@ class Run:
 
     @property
     def _calibrates(self) -> bool:
-        """Whether validation moves the no-op's bias, where another is better within the limits."""
+        """Whether validation calibrates the no-op's bias."""
         if not self.validation.limits:
             return False
         begins = self.config.algorithm.calibration(self.config)
         return begins is not None and self.run_fraction >= begins
 
     def _calibrated(self, engine: CalibratedEngine) -> dict[str, float]:
-        """Move the no-op's bias to the best of those that calibration tries; the metrics with it."""
+        """Move the no-op's bias to the best that calibration tries, and return the metrics with it."""
         shifted = 0.0
 
         def play(amount: float) -> dict[str, float]:
@@ -275,7 +275,7 @@ class Run:
         return metrics
 
     def _best(self, metrics: Mapping[str, float]) -> dict[str, Any]:
-        """Fields of `Standing` for the best policy, by its metrics in validation."""
+        """Fields of `Standing` for the best policy, from its metrics in validation."""
         score = self.validation.score(metrics)
         return {
             "best_excess": score.excess,
@@ -286,13 +286,13 @@ class Run:
         }
 
     def named(self, metrics: dict[str, float]) -> TrainedPolicy:
-        """The newest policy, with what it is and what it came to in validation."""
+        """The newest policy, with its iteration, decisions and validation metrics in `about`."""
         policy, standing = self.engine.policy(), self.standing
         about = {"iteration": standing.iteration, "steps": standing.steps, "validation": metrics}
         return replace(policy, about=policy.about | about)
 
     def checkpoint(self) -> None:
-        """Write the state of everything."""
+        """Write a checkpoint, unless the state is saved already."""
 
         def write(path: Path) -> None:
             self.engine.save(path / self.config.engine)
@@ -305,13 +305,13 @@ class Run:
     def record(
         self, progress: Progress, metrics: dict[str, float], steps: int, seconds: float
     ) -> dict[str, float | int | None]:
-        """Put an iteration, or what was there before the first, into metrics.csv and TensorBoard.
+        """Write an iteration, or the validation before the first, to metrics.csv and TensorBoard.
 
         Args:
-            progress: what it came to.
+            progress: result of the iteration.
             metrics: metrics of the validation, where there was one.
-            steps: decisions of it.
-            seconds: that they took.
+            steps: decisions of the iteration.
+            seconds: duration of the iteration.
         """
         row: dict[str, float | int | None] = {
             "iteration": self.standing.iteration,

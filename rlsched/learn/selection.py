@@ -1,4 +1,4 @@
-"""Which of a run's policies is kept: the best on fixed validation episodes that does not hoard."""
+"""Choice of a run's best policy: on fixed validation episodes, among those that do not hoard."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ MARGIN = 0.95
 """Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
 
 DIFFERENCE = "difference"
-"""Of the metric from that of the best heuristic; with `_low` and `_high`, the ends of its interval."""
+"""Key of the metric's difference from the best heuristic's; with `_low` and `_high`, of its interval."""
 
 LEAST_REFERENCE = {"schedule_span": 1e-9, "wait": 1.0, "completion_ratio": 1e-9}
-"""What a mean of greedy sjf counts as at least: where nobody waits, a second is no hoarding."""
+"""Lower bounds of the means of greedy sjf: where no job waits, a second of wait is no hoarding."""
 
 HOARDING_METRICS = tuple(LEAST_REFERENCE)
 
@@ -43,11 +43,12 @@ LEAST = 0.01
 
 @dataclass(frozen=True, order=True)
 class Score:
-    """How good a policy was; the smallest is the best.
+    """Score of a policy in validation; the smallest is the best.
 
     Attributes:
-        excess: largest of span, wait and unfinished jobs over greedy sjf's, and of costs with their margins
-            over the objective's limits, as a share of the limit; 0 within all limits.
+        excess: largest violation of a limit, as a share of the limit; 0 within all limits. Limits are those
+            of hoarding (span, wait and unfinished jobs, relative to greedy sjf) and those of costs, which
+            count with their margins.
         value: the metric as a share of the best heuristic's, negated where higher is better.
     """
 
@@ -60,16 +61,16 @@ class Validation:
     """Fixed episodes on which the policies of a run are compared.
 
     Attributes:
-        scenario: what the policy sees and may do.
+        scenario: with the public observation.
         units: (resource,) units of the cluster.
         episodes: jobs and power of each.
-        metric: that is to be best.
+        metric: metric to optimise.
         heuristics: heuristic -> metric -> mean, on the same episodes.
         best: (episode,) the metric under the best of these heuristics in each episode.
-        rival: (episode,) the metric under the heuristic whose mean is best.
-        sjf: metric -> (episode,) under greedy sjf, which hoarding is held against.
-        parts: (episode,) which part of a mixture it is of.
-        allowed: cost with a limit -> (episode,) that limit, as an amount.
+        rival: (episode,) the metric under the heuristic with the best mean.
+        sjf: metric -> (episode,) under greedy sjf, the reference of hoarding.
+        parts: (episode,) part of a mixture that each episode is from.
+        allowed: cost with a limit -> (episode,) the limit, as an amount.
     """
 
     scenario: Scenario
@@ -95,7 +96,7 @@ class Validation:
         """Run the heuristics that policies are compared with; without `parts` all episodes are of one.
 
         Raises:
-            BadInputError: the metric is not one of those that are measured.
+            BadInputError: the metric is not measured.
         """
         scenario = scenario.public
         reached = {
@@ -130,12 +131,12 @@ class Validation:
 
     @property
     def best_heuristic(self) -> tuple[PolicyLabel, float]:
-        """The heuristic with the best mean of the metric, and that."""
+        """The heuristic with the best mean of the metric, and this mean."""
         name = best_by_mean(self.heuristics, self.metric)
         return name, self.heuristics[name][self.metric]
 
     def facts(self) -> dict[str, Any]:
-        """For the record: metric, episodes in all and of each part, heuristics' figures, limits of costs."""
+        """Contents of validation.json: metric, numbers of episodes, heuristics' figures, limits of costs."""
         heuristics = {":".join(known): dict(values) for known, values in self.heuristics.items()}
         parts = np.bincount(self.parts).tolist()
         return {
@@ -147,14 +148,17 @@ class Validation:
         }
 
     def run(self, policy: LearnedPolicy) -> dict[str, float]:
-        """Mean metrics of a policy, deciding greedily; `relative`: the metric as a share of `best`.
+        """Play the greedy policy, and return its mean metrics and these figures.
 
-        The share is taken in every episode, as rewards are scaled in training: few episodes of a real trace
-        have a hundred times the slowdown of the others, and a plain mean would look at those alone.
+        `relative`: the metric as a share of `best`. The share is taken in every episode, as rewards are
+        scaled in training. Few episodes of a real trace have a hundred times the slowdown of the others, and
+        would dominate a plain mean.
+
         `hoarding`: excess of waits and spans over their limits (`beyond`). `margin.COST`: the upper end of
         the 95 % interval of a cost, less its mean. `excess`: the largest share by which a limit, of hoarding
         or of the objective, is exceeded; negative within all of them.
-        `difference`, `difference_low`, `difference_high`: of the metric from that of the best heuristic, with
+
+        `difference`, `difference_low`, `difference_high`: the metric less that of the best heuristic, with
         the 95 % interval of its mean over episodes.
         """
         played = play(self.scenario, self.units, self.episodes, policy)
@@ -178,7 +182,7 @@ class Validation:
     def beats(self, metrics: Mapping[str, float]) -> bool:
         """Whether the result of `run` is within all limits and better than the best heuristic by interval.
 
-        Of fewer than `LEAST_EPISODES` an interval tells next to nothing.
+        The interval of fewer than `LEAST_EPISODES` episodes is not reliable, so then the answer is no.
         """
         if self.score(metrics).excess > 0.0 or len(self.rival) < LEAST_EPISODES:
             return False
@@ -187,13 +191,13 @@ class Validation:
         return metrics[f"{DIFFERENCE}_low"] > 0.0
 
     def score(self, metrics: Mapping[str, float]) -> Score:
-        """What the result of `run` is worth."""
+        """Score of a result of `run`."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0
         excess = max(metrics["hoarding"], self._cost_excess(metrics), 0.0)
         return Score(excess, sign * metrics["relative"])
 
     def checks(self, metrics: Mapping[str, float]) -> dict[str, LimitCheck]:
-        """Cost with a limit -> what the result of `run` says of it."""
+        """Cost with a limit -> its check, from a result of `run`."""
         checks = {}
         for name, limit in self.limits.items():
             column = limited_name(name)
@@ -208,16 +212,16 @@ class Validation:
         return min(values[column] for values in self.heuristics.values())
 
     def _cost_excess(self, metrics: Mapping[str, float]) -> float:
-        """By which share of a limit it is exceeded, at the most.
+        """Largest violation of a cost's limit, as a share of the limit; negative within all.
 
-        What is compared with the limit is the upper end of the interval of the mean. Of many policies
-        that are just within it on these episodes, some are beyond it on others.
+        The upper end of the interval of the mean is compared with the limit. Of many policies that are just
+        within it on these episodes, some are beyond it on others.
         """
         return max((check.excess for check in self.checks(metrics).values()), default=-inf)
 
 
 def beyond(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
-    """By how much waits, spans or unfinished jobs are more than they may be, as a share of that; at least 0.
+    """Largest violation of a limit of hoarding, as a share of the limit; at least 0.
 
     Arguments as of `hoarding_excess`.
     """
@@ -227,16 +231,16 @@ def beyond(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], part
 def hoarding_excess(
     policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray
 ) -> float:
-    """The same, negative where waits and spans are less than they may be.
+    """Largest violation of a limit of hoarding, as a share of the limit; negative within all.
 
-    It is the largest of the whole and of the parts of a mixture: on some parts a policy can push jobs out of
-    sight, and keep to the limits on the whole. Of many parts with few episodes each some may be beyond
-    by chance, so a part is judged by the lower end of its interval.
+    It is the largest over all episodes together and over each part of a mixture: a policy can hoard on some
+    parts, and keep the limits on the whole. Of many parts with few episodes each some may be beyond a limit
+    by chance, so a part counts with the lower end of its interval.
 
     Args:
         policy: metric -> (episode,).
-        sjf: likewise, of greedy sjf.
-        parts: (episode,) which part an episode is of.
+        sjf: metric -> (episode,) of greedy sjf.
+        parts: (episode,) part of a mixture that each episode is from.
     """
     worst = _largest_share(_means(policy), _means(sjf))
     part_ids = np.unique(parts)
@@ -249,10 +253,10 @@ def hoarding_excess(
 
 
 def _largest_share(policy: Mapping[str, float], sjf: Mapping[str, float]) -> float:
-    """The largest of `limit_shares`.
+    """Largest of `limit_shares`, without unfinished jobs that are within their limit.
 
-    Where all jobs are finished there is nothing to come close to. An episode in which no job starts has no
-    wait and no span, so that their means are NaN: unfinished jobs tell enough.
+    Where all jobs are finished, that share says nothing. An episode in which no job starts has no wait and no
+    span, so that their means are NaN; then unfinished jobs count.
     """
     shares = limit_shares(policy, sjf)
     if shares["unfinished"] <= 1.0:
@@ -261,7 +265,10 @@ def _largest_share(policy: Mapping[str, float], sjf: Mapping[str, float]) -> flo
 
 
 def _least_hoarding(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray]) -> dict[str, float]:
-    """What waits and spans are at least and completion at most, by the interval of their share of sjf's."""
+    """Favourable ends of waits, spans and completion, by the interval of their share of sjf's.
+
+    They are the lower ends of waits and spans, and the upper end of completion.
+    """
     names, means = list(policy), _means(policy)
     shares = {name: means[name] / max(float(sjf[name].mean()), LEAST_REFERENCE[name]) for name in names}
     residuals = [policy[name] - shares[name] * sjf[name] for name in names]
@@ -272,11 +279,11 @@ def _least_hoarding(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArr
 
 
 def limit_shares(policy: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str, float]:
-    """What waits, spans and unfinished jobs are as shares of what validation allows.
+    """Waits, spans and unfinished jobs, as shares of the limits in validation.
 
     Args:
         policy: metric -> mean.
-        sjf: likewise, of greedy sjf on the same episodes.
+        sjf: metric -> mean of greedy sjf on the same episodes.
     """
     return {
         "schedule_span": policy["schedule_span"] / (sjf["schedule_span"] * SPAN_LIMIT * MARGIN),
@@ -286,17 +293,17 @@ def limit_shares(policy: Mapping[str, float], sjf: Mapping[str, float]) -> dict[
 
 
 def limited_name(cost: str) -> str:
-    """Where stands what is compared with the limit of a cost."""
+    """Key of the amount that is compared with the limit of a cost."""
     return f"limited.{cost}"
 
 
 def margin_name(cost: str) -> str:
-    """Where stands by how much the upper end of the interval of a cost is above its mean."""
+    """Key of a cost's margin: the upper end of the interval of its mean, less the mean."""
     return f"margin.{cost}"
 
 
 def by_sjf(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:
-    """Metric -> (episode,) under greedy sjf, which hoarding is held against; with a horizon under `now`."""
+    """Metric -> (episode,) under greedy sjf, the reference of hoarding; on a horizon with placement `now`."""
     return measured(
         scenario, units, play_heuristic(references.greedy_sjf(scenario), scenario, units, episodes)
     )

@@ -26,21 +26,21 @@ def train_seeds(
     address: str | None = None,
     trust: bool = False,
 ) -> dict[int, Summary]:
-    """Train with one seed after the other, until all runs are at their ends or one is interrupted.
+    """Train with one seed after the other, until all runs have ended or one is interrupted.
 
     Args:
         scenario: what is simulated.
         config: how to train, settled, with the first seed; the next ones follow.
         out: folder of the series, in which each run has its own (`seed_folder`).
-        count: how many seeds.
+        count: number of seeds.
         display: shows progress.
-        say: tells a person what is done, once the next training has said what it trains.
-        resume: go on with the runs that have begun; those at their ends are not trained again.
+        say: prints a message after the first line of the next training.
+        resume: resume the runs that have begun; ended runs are not trained again.
         address: of a Ray cluster; left out: this machine.
         trust: accept checkpoints that this user has not signed; see `plan`.
 
     Returns:
-        Seed -> how its run ended, in order; of an interrupted series, up to the one that was interrupted.
+        Seed -> summary of its run, in order; of an interrupted series, up to the interrupted run.
 
     Raises:
         BadInputError: the settings or the folder cannot be used; before anything long starts.

@@ -1,4 +1,4 @@
-"""How a training run ended, as its folder says."""
+"""Summary of an ended training run, from its folder."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Reason = Literal["steps", "minutes", "no improvement", "better", "interrupted", 
 
 @dataclass(frozen=True)
 class Summary:
-    """How a run ended.
+    """Summary of an ended run.
 
     Attributes:
         scenario: that was simulated.
         folder: of the run.
-        reason: why it did.
-        standing: how far it was.
+        reason: of its end.
+        standing: progress at its end.
         metric: by which policies are compared.
-        episodes: of the validation.
-        best_heuristic: the best heuristic in these, and its metric.
-        before: the metric before training; None where nobody wrote it down.
-        plays: the kept policy is the best, else the newest.
+        episodes: number of validation episodes.
+        best_heuristic: the best heuristic on these episodes, and its metric.
+        before: the metric before training; None where it was not recorded.
+        plays: the saved policy is the best one; else the newest.
         limits: cost -> its limit.
         unmoved: costs with a limit whose multiplier has never moved, where there are multipliers.
-        trained: by this command; else it was at its end before.
+        trained: this command has trained; else the run had ended before.
     """
 
     scenario: Scenario
@@ -51,11 +51,11 @@ class Summary:
 
     @classmethod
     def of(cls, folder: RunFolder, reason: Reason) -> Summary:
-        """What the folder of a run says.
+        """Read the summary from the folder of a run.
 
         Args:
             folder: with a checkpoint.
-            reason: why the run ended.
+            reason: of the run's end.
 
         Raises:
             BadInputError: there is no run.
@@ -88,12 +88,12 @@ class Summary:
 
     @property
     def within_limits(self) -> bool:
-        """Whether the kept policy kept all limits in validation, those of hoarding and those of costs."""
+        """Whether the saved policy kept all limits in validation, those of hoarding and those of costs."""
         return self.standing.best_excess == 0
 
 
 def reason_to_end(config: ResolvedConfig, standing: Standing) -> Reason | None:
-    """Why a run is at its end by its settings; None: it is not."""
+    """Reason to end a run by its settings; None: continue."""
     if standing.steps >= (config.steps):
         return "steps"
     if config.minutes is not None and standing.seconds >= 60 * config.minutes:

@@ -1,7 +1,7 @@
 """Supervises remote env runners: kills hung ones, and fails the run when none remain.
 
 Ray restarts a runner whose process has ended, and RLlib gives it its state. But both wait for a hung runner:
-in every iteration until a timeout, and for APPO for ever.
+in every iteration until a timeout, and with APPO forever.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ LOOK_S, LOOKS = 3.0, 20
 """Seconds between looks; and least number of looks in the time that a runner may take to answer."""
 
 GOODBYE_S = 3.0
-"""Seconds that runners have to answer at the end. A runner that does not is killed; to stop it could hang."""
+"""Seconds for runners to answer at the end. A silent runner is killed, since stopping it could hang."""
 
 WAIT_S = 0.1
-"""Between looks for the first runner that comes back, where none is left."""
+"""Seconds between looks for the first restarted runner, where none is in service."""
 
 
 class RunnersLostError(RuntimeError):
-    """Every runner died more often than it may be restarted; the message has the last one's exception."""
+    """All runners have used up their restarts; the message has the last one's exception."""
 
 
 @dataclass(eq=False)
@@ -66,9 +66,9 @@ class SupervisedRunner:
             ray.get(self.ping)
             self.alive, self.hung, self.lost = True, False, None
         except ActorDiedError as error:
-            if not error.preempted:  # else it is started again, and nobody counts that
+            if not error.preempted:  # else it is restarted, and that does not count
                 self.lost = str(error)
-        except RayError:  # it is being started again
+        except RayError:  # it is being restarted
             logger.debug("a runner is away", exc_info=True)
         self.ping = None
 
@@ -77,8 +77,8 @@ class RunnerSupervisor:
     """Supervises remote runners, in a thread.
 
     Args:
-        group: the runners; all of them are there.
-        hung_s: seconds that a runner may take to answer; None: for ever.
+        group: the runners; all of them must have started.
+        hung_s: seconds that a runner may take to answer; None: forever.
     """
 
     def __init__(self, group: EnvRunnerGroup, hung_s: float | None) -> None:
@@ -108,7 +108,7 @@ class RunnerSupervisor:
             )
 
     def has_returned(self) -> bool:
-        """Whether a runner is there that RLlib does not know to be back in service."""
+        """Whether a restarted runner answers that RLlib does not use yet."""
         return any(runner.alive and not self._serves(number) for number, runner in self.watched.items())
 
     def stop(self) -> None:
@@ -128,7 +128,7 @@ class RunnerSupervisor:
             last = time.monotonic()
             while not self.over.wait(self.pause) and ray.is_initialized():
                 now = time.monotonic()
-                if now - last > 2 * self.pause + 1:  # this process was stopped itself: nobody could answer it
+                if now - last > 2 * self.pause + 1:  # this process was stopped itself, and got no answers
                     for runner in self.watched.values():
                         runner.since = now
                 last = now
@@ -142,7 +142,7 @@ class RunnerSupervisor:
         for ref in answered:
             self._hear(waiting[ref])
         for number, runner in self.watched.items():
-            if not self._serves(number):  # it is being started, or waits for a place to be
+            if not self._serves(number):  # it is being started, or waits for resources
                 runner.since = now
             if runner.ping is None:
                 runner.ask(now)
@@ -166,7 +166,7 @@ class RunnerSupervisor:
 
 
 class Supervised(Algorithm):
-    """An algorithm of RLlib's whose remote runners are supervised, and awaited while none is in service."""
+    """Base of RLlib's algorithms with supervised remote runners; waits while none is in service."""
 
     supervisor: RunnerSupervisor | None = None
 
@@ -177,10 +177,10 @@ class Supervised(Algorithm):
             self.supervisor = RunnerSupervisor(self.env_runner_group, self.config.sample_timeout_s)
 
     def restore_env_runners(self, env_runner_group: EnvRunnerGroup) -> list[int]:
-        """Give runners that have been started again their state, before every training step.
+        """Restore the state of restarted runners, before every training step.
 
-        RLlib looks for them at every step, and waits a while for those that it does not find. Without any it
-        goes on: APPO from the driver's own runner, which has no environments, DQN from what it remembers.
+        RLlib looks for them at every step, and waits a while for missing ones. Without any runner RLlib
+        continues: APPO with the driver's own runner, which has no environments, DQN with its replay buffer.
 
         Raises:
             RunnersLostError: no runner is left.
@@ -197,7 +197,7 @@ class Supervised(Algorithm):
             time.sleep(WAIT_S)
 
     def cleanup(self) -> None:
-        """Let go of processes."""
+        """Stop the supervision, then RLlib's processes."""
         if self.supervisor is not None:
             self.supervisor.stop()
         super().cleanup()

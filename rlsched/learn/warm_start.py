@@ -1,7 +1,7 @@
-"""Warm start: a policy network learns to decide as a teacher does, before reinforcement learning goes on.
+"""Warm start: behavioural cloning of a teacher before reinforcement learning.
 
-The teacher is a queue order or a trained policy; it plays training episodes, and the network is fitted to its
-choices by cross-entropy over the legal actions (behavioural cloning).
+The teacher is a priority rule or a trained policy. It plays training episodes, and the network is fitted to
+its choices by cross-entropy over the legal actions.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ ENVS = 64
 MINIBATCH = 512
 
 Chooser = Callable[[VectorSimulator, IntArray], IntArray]
-"""(simulator, environments that are asked) -> their actions."""
+"""(simulator, indices of environments) -> their actions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """What a teacher did.
+    """Recorded decisions of a teacher.
 
     Attributes:
         obs: (decision, size) public observation vectors.
         mask: (decision, action) 1 where legal.
-        action: (decision,) chosen.
+        action: (decision,) the teacher's action.
     """
 
     obs: NDArray[np.float32]
@@ -48,7 +48,7 @@ class Demonstration:
 
 
 def demonstrate(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) -> Demonstration:
-    """Let the teacher play training episodes, and write down every decision with a choice.
+    """Let the teacher play training episodes, and record every decision with more than one legal action.
 
     Raises:
         BadInputError: the teacher is unknown, or cannot play this scenario.
@@ -74,7 +74,7 @@ def demonstrate(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) ->
 
 
 def check_teacher(feed: EpisodeFeed, warm: WarmStart) -> None:
-    """See whether the teacher can play.
+    """Check that the teacher can play.
 
     Raises:
         BadInputError: it is unknown, or cannot play this scenario.
@@ -98,7 +98,7 @@ def _load(
 def _teacher(
     scenario: Scenario, warm: WarmStart, sim: VectorSimulator
 ) -> tuple[Chooser, Callable[[int, JobTable, int], None]]:
-    """Who decides, and what must be told of new episodes."""
+    """Functions that choose the teacher's actions, and that begin a new episode for it."""
     name = warm.teacher
     assert name is not None
     if name in PRIORITIES:
@@ -117,10 +117,10 @@ def _teacher(
 
 
 def imitate(net: nn.Module, demonstration: Demonstration, warm: WarmStart, seed: int) -> float:
-    """Fit a policy network, (vector, mask) -> masked logits, to what was shown.
+    """Fit a policy network, (vector, mask) -> masked logits, to a demonstration.
 
     Returns:
-        The share of the last epoch's decisions in which it chose as the teacher did.
+        Share of the last epoch's decisions in which the network chose the teacher's action.
     """
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(net.parameters(), warm.learning_rate)

@@ -1,4 +1,4 @@
-"""An end to waiting for what does not come."""
+"""Time limit for blocks of code that may hang."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN_S = 5.0
-"""Between barks: one may fall into something that swallows exceptions."""
+"""Seconds between repeated interrupts: the first may be raised where exceptions are swallowed."""
 
 
 class StalledError(RuntimeError):
-    """Something took far longer than it may."""
+    """A block exceeded its time limit."""
 
 
 @contextmanager
 def watchdog(minutes: float | None, title: str) -> Iterator[None]:
-    """Raise where what is inside takes too long, whatever it waits for: a process that hangs, a lost message.
+    """Interrupt the block where it takes too long, as with a hung process or a lost message.
 
-    Works by a signal, so only in the main thread. It raises there what Ctrl-C does: no other exception ends a
-    wait inside Ray.
+    A signal interrupts it, so this works only in the main thread. The signal raises KeyboardInterrupt: no
+    other exception ends a wait inside Ray.
 
     Args:
-        minutes: that it may take; None: for ever.
-        title: it is, for the message.
+        minutes: time limit; None: no limit.
+        title: of the block, for the message.
 
     Raises:
-        StalledError: it took longer.
+        StalledError: the block took longer.
     """
     if minutes is None or threading.current_thread() is not threading.main_thread():
         yield
