@@ -86,7 +86,7 @@ class RunFolder:
         Args:
             scenario: that is simulated.
             config: how to train.
-            inputs: what it learns from -> its checksum.
+            inputs: name of an input file -> its checksum.
 
         Raises:
             BadInputError: there is a run already, or the folder cannot be written.

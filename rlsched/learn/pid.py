@@ -7,6 +7,7 @@ multiplier rises as long as the limit is exceeded and falls as long as it is not
 limit. The proportional part responds to the present violation, and the derivative to rising costs before they
 are too high.
 
+
 The printed algorithm multiplies by K_p twice, which is a misprint [Venkataswamy 2023, algorithm 7].
 """
 

@@ -61,7 +61,7 @@ def plan(
     """Check that a run can be done as requested.
 
     Args:
-        scenario: what is simulated; its cluster may leave units to the trace.
+        scenario: to simulate; its cluster may leave units to the trace.
         config: how to train.
         folder: a new run's folder, or with `resume` that of the run to resume.
         resume: resume from the last undamaged checkpoint.
@@ -103,7 +103,7 @@ def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, ResolvedC
     """
     feed, resolved = whole(scenario, config)
     scenario = feed.scenario
-    build_policy(layout_of(feed), resolved.network)  # refuses what it cannot work with
+    build_policy(layout_of(feed), resolved.network)  # refuses a network without the blocks that it needs
     if resolved.dataset is not None:
         manifest, rewards = read_manifest(resolved.dataset), resolved.algorithm.reads_rewards
         check_for(resolved.dataset, manifest, scenario, len(feed.units), rewards=rewards)

@@ -150,7 +150,7 @@ class TrainedPolicy:
             update={"decision": decision.model_copy(update={"window": window})}
         )
         layout = Layout.of(scenario.observation, scenario.decision, self.num_resources)
-        with torch.device("meta"):  # shapes alone, whatever the window; and nothing is drawn
+        with torch.device("meta"):  # shapes alone: no memory and no random numbers
             net = build_policy(layout, self.network)
         weights = self.net.state_dict()
         if {name: value.shape for name, value in net.state_dict().items()} != {
@@ -238,7 +238,7 @@ class TrainedPolicy:
             more_files: name -> content of further files in it.
 
         Raises:
-            OSError: it cannot be written; what was there is untouched.
+            OSError: it cannot be written; an old artefact there is untouched.
         """
         new = hidden(folder, "new")
         shutil.rmtree(new, ignore_errors=True)

@@ -68,7 +68,7 @@ def train(
     """Train a policy, and write everything about it into the run folder.
 
     Args:
-        scenario: what is simulated; its cluster may leave units to the trace.
+        scenario: to simulate; its cluster may leave units to the trace.
         config: how to train.
         folder: a new run's folder, or with `resume` that of the run to resume.
         display: shows progress.

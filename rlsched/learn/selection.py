@@ -27,7 +27,7 @@ from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.simulator import Playable, effective_prices
 
 MARGIN = 0.95
-"""Validation asks for this share of the hoarding limits, so that other episodes keep to the limits, too."""
+"""Share of the hoarding limits that validation allows, so that other episodes keep the limits, too."""
 
 DIFFERENCE = "difference"
 """Key of the metric's difference from the best heuristic's; with `_low` and `_high`, of its interval."""

@@ -29,7 +29,7 @@ def train_seeds(
     """Train with one seed after the other, until all runs have ended or one is interrupted.
 
     Args:
-        scenario: what is simulated.
+        scenario: to simulate.
         config: how to train, settled, with the first seed; the next ones follow.
         out: folder of the series, in which each run has its own (`seed_folder`).
         count: number of seeds.

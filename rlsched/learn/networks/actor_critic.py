@@ -163,7 +163,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
 
 
 def encoded(policy: nn.Module) -> EncodedPolicy:
-    """Return the policy as an `EncodedPolicy`, whose encoding critics use; settings name no other."""
+    """Return the policy as an `EncodedPolicy`, the only kind that settings allow."""
     if not isinstance(policy, EncodedPolicy):
         raise TypeError(f"a {type(policy).__name__} encodes nothing")
     return policy

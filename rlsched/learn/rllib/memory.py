@@ -51,7 +51,7 @@ def keep_freed() -> bool:
     settings = ((M_MMAP_THRESHOLD, MMAP_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES), (M_ARENA_MAX, 1))
     accepted = [
         bool(mallopt(parameter, value)) for parameter, value in settings
-    ]  # each, whatever the other came to
+    ]  # all are tried, also after one is refused
     return all(accepted)
 
 

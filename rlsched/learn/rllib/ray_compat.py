@@ -141,7 +141,7 @@ def sample(algorithm: Algorithm) -> tuple[list[SingleAgentEpisode], Any]:
 
 
 def set_offline(config: Any) -> None:
-    """Tell an `AlgorithmConfig` of an online algorithm that no runner samples."""
+    """Mark an `AlgorithmConfig` of an online algorithm as offline, so that no runner samples."""
     config._is_online = False
 
 

@@ -94,7 +94,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
         self.group = np.arange(envs) // self.replicas
         self.streams: list[EpisodeStream] = []
         self.accrued = np.zeros((envs, len(self.terms)))  # of these terms, in the episode that each plays
-        self.allowed = np.zeros((envs, len(self.terms)))  # what is compared with limits may be there at most
+        self.allowed = np.zeros((envs, len(self.terms)))  # limits of these episodes, as amounts
         self.number = np.zeros(envs, np.int64)  # of the episode in its stream that each plays
         self.choice = np.random.default_rng(self.stream)
 
@@ -106,8 +106,8 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     ) -> tuple[Arrays, dict[str, Any]]:
         """Begin a new episode in every environment, in the streams of this runner where a seed is given.
 
-        The seed is what tells runners apart: RLlib's context knows their number, but makes a plain dict of
-        itself on the way to a vectorised environment.
+        The seed distinguishes runners: RLlib's context knows their number, but a vectorised environment gets
+        a plain dict without it.
         """
         if seed is not None or not self.streams:
             seeds = seed if isinstance(seed, Sequence) else (0 if seed is None else seed,)

@@ -107,7 +107,7 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     for name, limit in objective.limits.items():
         scale, mean = played.size_of(played.costs[name]) or (1.0, 0.0)
         most = played.allowed[name]
-        # What first come, first served costs is far more than a heuristic's multiple.
+        # The cost of first come, first served is far above a multiple of a heuristic's cost.
         unit = most if isinstance(limit, RelativeLimit) else max(played.usual[name], most)
         unit = unit or 1.0
         weight = 1.0

@@ -46,7 +46,7 @@ class Trajectories(NamedTuple):
     actions: IntArray  # (row,)
     playing: NDArray[np.bool_]  # (decision, trajectory)
     rewards: FloatArray  # (decision, trajectory), 0 where it is over
-    elapsed: IntArray  # likewise, ticks
+    elapsed: IntArray  # (decision, trajectory), in ticks
 
 
 def returns_to_go(rewards: FloatArray, elapsed: IntArray, gamma: float) -> FloatArray:
