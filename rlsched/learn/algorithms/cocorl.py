@@ -20,17 +20,17 @@ class Cocorl(Ppo):
     """PPO with defaults for costs with limits; a run without a limit is refused [Venkataswamy 2023, 6]."""
 
     fragment: int | None = Field(128, ge=1, description="decisions per environment and batch")
-    learning_rate: float = Field(1e-3, gt=0, description="at the start of training")
-    epochs: int = Field(2, ge=1, description="times that each batch is learned from")
-    minibatch: int = Field(2048, ge=1, description="decisions")
+    learning_rate: float = Field(1e-3, gt=0, description="learning rate at the start of training")
+    epochs: int = Field(2, ge=1, description="passes over each batch")
+    minibatch: int = Field(2048, ge=1, description="decisions per minibatch")
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
-    final_entropy: float = Field(0.0, ge=0, description="reached linearly at the end")
+    final_entropy: float = Field(0.0, ge=0, description="weight at the end, reached linearly")
     final_temperature: float = Field(
-        1.0, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
+        1.0, gt=0, description="final divisor of logits, falling from 1 over the first half of a run"
     )
-    cost_lambda: float | None = Field(0.98, ge=0, le=1, description="of the advantages of costs, per tick")
+    cost_lambda: float | None = Field(0.98, ge=0, le=1, description="lambda of GAE for costs, per tick")
     pid: Pid = Field(Pid(), description="of the multipliers of limits")
-    calibration: float | None = Field(None, ge=0, lt=1, description="as of ppo")
+    calibration: float | None = Field(None, ge=0, lt=1, description="as ppo.calibration")
 
 
 @register

@@ -27,10 +27,11 @@ class Cql(CriticSettings):
     alpha: float = Field(
         0.001,
         ge=0,
-        description="weight of how far the dataset's actions are below the soft maximum; 0: plain Q-learning",
+        description="weight of the conservative gap, by which the soft maximum of Q exceeds Q of the "
+        "dataset's action; 0: plain Q-learning",
     )
     temperature: float = Field(
-        0.01, ge=1e-6, description="of the soft maximum, in units of reward of returns of about 1"
+        0.01, ge=1e-6, description="temperature of the soft maximum, in units of returns of about 1"
     )
 
 

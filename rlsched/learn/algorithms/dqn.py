@@ -23,20 +23,24 @@ class Dqn(LearningRates):
     every: int = Field(8, ge=1, description="decisions per environment between updates")
     batch: int = Field(1024, ge=1, description="decisions per update")
     buffer: int = Field(
-        200_000, ge=1, description="decisions that are remembered, somewhat less where episodes are short"
+        200_000,
+        ge=1,
+        description="capacity of the replay buffer, in decisions; somewhat less where episodes are short",
     )
     learning_starts: int = Field(
         10_000, ge=0, description="decisions before the first update, and again after --resume"
     )
-    tau: float = Field(0.02, gt=0, le=1, description="of the way that targets follow per update")
+    tau: float = Field(0.02, gt=0, le=1, description="update rate of the target networks, per update")
     epsilon: float = Field(0.1, ge=0, le=1, description="share of random decisions at first")
     final_epsilon: float = Field(0.02, ge=0, le=1, description="share of random decisions at the end")
-    epsilon_steps: int = Field(200_000, ge=1, description="decisions until then")
+    epsilon_steps: int = Field(200_000, ge=1, description="decisions until final_epsilon is reached")
     logit_scale: float = Field(
-        0.01, gt=0, description="what a logit of the policy network is worth at first, of returns of about 1"
+        0.01, gt=0, description="initial scale from logits to Q values, for returns of about 1"
     )
-    learning_rate: float = Field(5e-5, gt=0, description="at the start of training")
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
+    learning_rate: float = Field(5e-5, gt=0, description="learning rate at the start of training")
+    final_learning_rate: float = Field(
+        1e-5, ge=0, description="learning rate at the last step, reached linearly"
+    )
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 
 

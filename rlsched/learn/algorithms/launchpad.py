@@ -23,16 +23,16 @@ class Launchpad(Frozen):
     rows: int = Field(
         1_000_000,
         ge=1,
-        description="decisions read from the dataset before play",
+        description="decisions of offline training before online training",
     )
     share: float = Field(
-        0.25, ge=0, lt=1, description="share of every batch that comes from the dataset while playing"
+        0.25, ge=0, lt=1, description="share of every batch that comes from the dataset in online training"
     )
     temperature: float = Field(
         3.0,
         ge=1,
-        description="divides the policy's logits while playing: after offline training they are too certain "
-        "for exploration",
+        description="divisor of the policy's logits in online training: after offline training they are "
+        "too certain for exploration",
     )
 
 

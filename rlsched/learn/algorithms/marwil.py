@@ -22,9 +22,9 @@ class Marwil(OfflineSettings):
     """Behavioural cloning with weights by advantage [Wang et al. 2018]."""
 
     beta: float = Field(
-        1.0, gt=0, le=1, description="weight of what was earned beyond expectation; towards 0 it is bc"
+        1.0, gt=0, le=1, description="factor of advantages in the exponential weights; towards 0 it is bc"
     )
-    value_weight: float = Field(1.0, gt=0, description="of the critic's loss")
+    value_weight: float = Field(1.0, gt=0, description="weight of the critic's loss")
 
 
 @register

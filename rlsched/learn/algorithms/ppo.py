@@ -45,23 +45,28 @@ class Ppo(LearningRates):
         None,
         ge=0,
         le=1,
-        description="of advantages, per tick; left out: 0.9 an hour, with a horizon 0.98 a tick, "
-        "of cocorl gamma",
+        description="lambda of GAE, per tick; left out: 0.9 an hour, with a horizon 0.98 a tick, for "
+        "cocorl gamma",
     )
     clip: float = Field(0.2, gt=0, description="largest change of the probability ratio")
-    learning_rate: float = Field(2e-3, gt=0, description="of the policy it falls with the temperature, too")
-    final_learning_rate: float = Field(1e-4, ge=0, description="reached linearly at the end")
-    entropy: float = Field(0.03, ge=0, description="weight of the entropy bonus")
-    final_entropy: float = Field(5e-4, ge=0, description="reached linearly at the end")
-    final_temperature: float = Field(
-        0.05, gt=0, description="that logits are divided by, falling from 1 over the first half of a run"
+    learning_rate: float = Field(
+        2e-3,
+        gt=0,
+        description="learning rate at the start of training; that of the policy also falls with the "
+        "temperature",
     )
-    value_weight: float = Field(0.5, ge=0, description="of the critic's loss")
+    final_learning_rate: float = Field(1e-4, ge=0, description="learning rate at the end, reached linearly")
+    entropy: float = Field(0.03, ge=0, description="weight of the entropy bonus")
+    final_entropy: float = Field(5e-4, ge=0, description="weight at the end, reached linearly")
+    final_temperature: float = Field(
+        0.05, gt=0, description="final divisor of logits, falling from 1 over the first half of a run"
+    )
+    value_weight: float = Field(0.5, ge=0, description="weight of the critic's loss")
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
-    epochs: int = Field(4, ge=1, description="times that each batch is learned from")
-    minibatch: int = Field(1024, ge=1, description="decisions")
+    epochs: int = Field(4, ge=1, description="passes over each batch")
+    minibatch: int = Field(1024, ge=1, description="decisions per minibatch")
     cost_lambda: float | None = Field(
-        None, ge=0, le=1, description="of the advantages of costs, per tick; left out: as gae_lambda"
+        None, ge=0, le=1, description="lambda of GAE for costs, per tick; left out: as gae_lambda"
     )
     pid: Pid = Field(
         Pid(
@@ -79,8 +84,8 @@ class Ppo(LearningRates):
         0.4,
         ge=0,
         lt=1,
-        description="share of a run after which validations move the no-op's bias, where another is better "
-        "within the limits; null: they never do",
+        description="share of a run after which validations calibrate the no-op's bias within the "
+        "limits; null: never",
     )
 
 

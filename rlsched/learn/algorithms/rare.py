@@ -30,59 +30,66 @@ class Rare(CriticSettings):
     }
 
     logit_scale: float = Field(
-        0.05, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
+        0.05, gt=0, description="initial scale from logits to Q values, for returns of about 1"
     )
     norm_rate: float = Field(
-        2e-3, gt=0, le=1, description="by which the scale of the critics follows the targets, per minibatch"
+        2e-3, gt=0, le=1, description="update rate of the critics' normalisation, per minibatch"
     )
     value_scale: float = Field(
         20.0,
         ge=1,
         le=100,
-        description="of the targets, that a unit of the critics is: Adam moves what they say by so much of a "
-        "unit per minibatch, so that they follow slowly in units of 1",
+        description="standard deviations of the targets in a unit of the critics; Adam moves outputs by "
+        "a fixed share of a unit, so critics follow slowly in units of 1",
     )
-    imitate: int = Field(
-        200_000, ge=0, description="rows of a dataset that are imitated as they are, before others are judged"
-    )
+    imitate: int = Field(200_000, ge=0, description="first rows of a dataset, which are imitated unweighted")
     weights: Literal["best", "binary", "exp"] = Field(
         "best",
-        description="what is imitated then: best, the critics' best action; of recorded ones (CRR) binary, "
-        "those above the policy's value; exp, all by their exponentiated advantage",
+        description="actions imitated after these rows: best, the critics' best action; of recorded ones "
+        "(CRR) binary, those above the policy's value; exp, all, weighted by their exponentiated "
+        "advantage",
     )
     best_temperature: float = Field(
         0.003,
         ge=1e-6,
-        description="of best: temperature of the softmax over Q values, in units of returns of about 1",
+        description="with weights=best: temperature of the softmax over Q values, in units of returns of "
+        "about 1",
     )
-    cql_alpha: float = Field(0.001, ge=0, description="of best, while reading: as cql.alpha")
-    cql_temperature: float = Field(0.01, ge=1e-6, description="of best, while reading: as cql.temperature")
-    beta: float = Field(1.0, gt=0, description="of exp, in standard deviations of the advantages")
+    cql_alpha: float = Field(0.001, ge=0, description="with weights=best, offline: as cql.alpha")
+    cql_temperature: float = Field(
+        0.01, ge=1e-6, description="with weights=best, offline: as cql.temperature"
+    )
+    beta: float = Field(
+        1.0, gt=0, description="with weights=exp: divisor of advantages, in their standard deviations"
+    )
     actor: Literal["critics", "played"] = Field(
         "played",
-        description="what the actor goes by while playing: critics, what they think of every action; played, "
-        "what came of the newest decisions, and critics say only what was to be expected",
+        description="how the actor learns online: critics, from their Q values of all actions; played, "
+        "by PPO's surrogate on the newest decisions, with the critics as baseline",
     )
-    clip: float = Field(0.2, gt=0, description="of played: how far a decision's probability goes at once")
-    epochs: int = Field(2, ge=1, description="of played: times that the newest decisions are learned from")
-    actor_minibatch: int = Field(2048, ge=1, description="of played: decisions")
+    clip: float = Field(0.2, gt=0, description="with actor=played: largest change of the probability ratio")
+    epochs: int = Field(2, ge=1, description="with actor=played: passes over the newest decisions")
+    actor_minibatch: int = Field(2048, ge=1, description="with actor=played: decisions per minibatch")
     temperature: float = Field(
-        1e-4, gt=0, description="of critics: what entropy is worth at first, of returns of about 1"
+        1e-4, gt=0, description="with actor=critics: initial weight of the entropy, for returns of about 1"
     )
     entropy: float = Field(
-        0.03, ge=0, lt=1, description="of critics: to be kept, of the greatest that a choice can have"
+        0.03,
+        ge=0,
+        lt=1,
+        description="with actor=critics: goal of the entropy, as a share of the largest possible",
     )
-    every: int = Field(512, ge=1, description="decisions per environment between lessons, while playing")
+    every: int = Field(512, ge=1, description="decisions per environment between updates, online")
     batch: int = Field(
-        32_768, ge=1, description="decisions that critics remember in a lesson, in minibatches, while playing"
+        32_768, ge=1, description="decisions per update of the critics, in minibatches, online"
     )
-    buffer: int = Field(200_000, ge=1, description="decisions that are remembered of what was played")
+    buffer: int = Field(200_000, ge=1, description="capacity of the replay buffer, in decisions")
     learning_starts: int = Field(
-        10_000, ge=0, description="decisions played before the first update by them, and after --resume"
+        10_000, ge=0, description="decisions before the first online update, and again after --resume"
     )
-    epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at first, while playing")
+    epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at first, online")
     final_epsilon: float = Field(0.0, ge=0, le=1, description="share of random decisions at the end")
-    epsilon_steps: int = Field(100_000, ge=1, description="decisions played until then")
+    epsilon_steps: int = Field(100_000, ge=1, description="online decisions until final_epsilon is reached")
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,19 @@ class Reinforce(Frozen):
     """Policy gradient against the mean of trajectories of the same jobs [Cunha 2022, algorithm 1]."""
 
     episodes: int = Field(1, ge=1, description="training episodes per step")
-    trajectories: int = Field(16, ge=2, description="times that each of them is played, side by side")
+    trajectories: int = Field(16, ge=2, description="trajectories of each episode, side by side")
     workers: int = Field(
         1,
         ge=1,
-        description="that share the trajectories of an episode, each with the mean of its own as baseline; "
-        "1: the mean of all (centralised)",
+        description="workers that share the trajectories of an episode, each with the mean of its own as "
+        "baseline; 1: the mean of all (centralised)",
     )
-    learning_rate: float = Field(1e-3, gt=0, description="constant")
+    learning_rate: float = Field(1e-3, gt=0, description="constant learning rate")
     entropy: float = Field(
-        0.0, ge=0, description="of every decision, beside what is earned from it to the end of the episode"
+        0.0,
+        ge=0,
+        description="weight of the entropy of every decision, relative to its return to the end of the "
+        "episode",
     )
     minibatch: int = Field(4096, ge=1, description="decisions whose gradients are computed at once")
 

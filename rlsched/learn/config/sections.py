@@ -21,27 +21,29 @@ class Network(Frozen):
         description="job_scorer: every job scored alike, in its context; mlp: one flat network; cnn: "
         "convolutions over the image of the grid; priority: a linear or small function of job and queue",
     )
-    size: Literal["small", "medium", "large"] = Field("small", description="of the encoder (cnn)")
+    size: Literal["small", "medium", "large"] = Field("small", description="size of the encoder (cnn)")
     units: tuple[Width, ...] | None = Field(
         None, description="units of each resource, columns of the image (cnn); null: those of the scenario"
     )
     priority_units: int = Field(0, ge=0, description="hidden units of a priority function; 0: linear")
     hidden: tuple[Width, ...] = Field((64, 64), min_length=1, description="units per layer of the policy")
-    critic_hidden: tuple[Width, ...] = Field((128, 128), min_length=1, description="of the value function")
+    critic_hidden: tuple[Width, ...] = Field(
+        (128, 128), min_length=1, description="units per layer of the value function"
+    )
     attention: int = Field(
         0,
         ge=0,
         le=256,
-        description="means over the jobs in sight, weighted by what is learned (job_scorer), as 4, where it "
-        "matters which of many jobs wait; costs grow with the jobs; 0: the plain mean alone",
+        description="attention heads that pool the visible jobs (job_scorer), as 4, where it matters "
+        "which of many jobs wait; the time grows with the jobs; 0: the plain mean alone",
     )
     lstm: int = Field(
         0,
         ge=0,
-        description="units of an LSTM that remembers what the policy has seen of an episode (job_scorer, "
-        "mlp, cnn; ppo, cocorl); 0: none",
+        description="units of an LSTM, the policy's memory of the episode (job_scorer, mlp, cnn; ppo, "
+        "cocorl); 0: none",
     )
-    lstm_steps: int = Field(32, ge=1, description="decisions in a row that it learns from")
+    lstm_steps: int = Field(32, ge=1, description="decisions per training sequence of the LSTM")
 
 
 class Pid(Frozen):
@@ -56,28 +58,32 @@ class Pid(Frozen):
     kd: float = Field(10.0, ge=0, description="gain of the rise of costs; kp=0 kd=0: plain Lagrange")
     error_smoothing: float = Field(0.95, ge=0, lt=1, description="share of the old error kept per move")
     cost_smoothing: float = Field(0.9, ge=0, lt=1, description="share of the old cost kept per move")
-    delay: int = Field(15, ge=1, description="moves over which a rise is looked at")
+    delay: int = Field(15, ge=1, description="moves over which the rise of costs is measured")
     integral_limit: float = Field(10.0, ge=0, description="largest sum of errors times its gain")
-    largest_error: float | None = Field(None, gt=0, description="that counts, up or down; null: any")
+    largest_error: float | None = Field(
+        None, gt=0, description="errors are clipped to it, up and down; null: not clipped"
+    )
     initial: float = Field(
         0.0,
         ge=0,
-        description="integral at first; the multiplier of ppo and cocorl until costs are known",
+        description="initial integral; also the multiplier of ppo and cocorl until costs are known",
     )
 
 
 class LearningRates(Frozen):
     """Settings of every algorithm of RLlib's: the learning rate falls linearly over a run."""
 
-    learning_rate: float = Field(1e-3, gt=0, description="at the start of training")
-    final_learning_rate: float = Field(1e-5, ge=0, description="reached linearly at the last step")
+    learning_rate: float = Field(1e-3, gt=0, description="learning rate at the start of training")
+    final_learning_rate: float = Field(
+        1e-5, ge=0, description="learning rate at the last step, reached linearly"
+    )
 
 
 class OfflineSettings(LearningRates):
     """Settings of every algorithm that learns from a dataset."""
 
     rows: int = Field(32_768, ge=1, description="decisions of the dataset per iteration")
-    minibatch: int = Field(1024, ge=1, description="decisions")
+    minibatch: int = Field(1024, ge=1, description="decisions per minibatch")
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 
 
@@ -86,17 +92,17 @@ class CriticSettings(OfflineSettings):
 
     renamed: ClassVar[Mapping[str, str]] = {"target_share": "tau", "logit_value": "logit_scale"}
 
-    minibatch: int = Field(512, ge=1, description="decisions")
-    learning_rate: float = Field(4e-4, gt=0, description="at the start of training")
-    tau: float = Field(0.04, gt=0, le=1, description="of the way that targets follow per minibatch")
+    minibatch: int = Field(512, ge=1, description="decisions per minibatch")
+    learning_rate: float = Field(4e-4, gt=0, description="learning rate at the start of training")
+    tau: float = Field(0.04, gt=0, le=1, description="update rate of the target networks, per minibatch")
     n_step: int = Field(
         64,
         ge=1,
-        description="decisions that are looked at as they were before critics say what follows; fewer where "
-        "no more of an episode stand together in a row group of a dataset",
+        description="decisions of the critics' n-step targets; fewer where a row group of a dataset "
+        "holds no more of an episode",
     )
     logit_scale: float = Field(
-        0.01, gt=0, description="what a logit is worth to the critics at first, of returns of about 1"
+        0.01, gt=0, description="initial scale from logits to Q values, for returns of about 1"
     )
 
 
@@ -108,9 +114,9 @@ class WarmStart(Frozen):
         description="a heuristic, or the folder of a trained policy; left out: none, but with a horizon "
         "sjf where waits are rewarded, else packing (ppo, cocorl, appo, dqn)",
     )
-    decisions: int = Field(50_000, ge=0, description="of the teacher, that are learned from; 0: none")
-    epochs: int = Field(4, ge=1, description="times that each decision is learned from")
-    learning_rate: float = Field(1e-3, gt=0, description="of the imitation")
+    decisions: int = Field(50_000, ge=0, description="decisions of the teacher to imitate; 0: none")
+    epochs: int = Field(4, ge=1, description="passes over the teacher's decisions")
+    learning_rate: float = Field(1e-3, gt=0, description="learning rate of the imitation")
 
 
 class Sampling(Frozen):
@@ -126,8 +132,8 @@ class Sampling(Frozen):
     candidates: int = Field(
         8,
         ge=1,
-        description="random episodes that each is drawn from, likelier the more its jobs wait under the "
-        "baseline; without objective.baseline any",
+        description="random episodes from which each training episode is drawn, likelier the more its "
+        "jobs wait under objective.baseline; without a baseline all are alike",
     )
     runners: int | None = Field(
         None,
@@ -139,10 +145,10 @@ class Sampling(Frozen):
         60.0,
         gt=0,
         le=86_400,
-        description="that a remote runner may take to answer, a fragment included; then it is started again; "
-        "null: for ever",
+        description="longest time for a remote runner to answer, a fragment included; then it is "
+        "restarted; null: no limit",
     )
-    restarts: int = Field(30, ge=0, description="times that each remote runner may be started again")
+    restarts: int = Field(30, ge=0, description="largest number of restarts of each remote runner")
     batched: bool = Field(
         True, description="environments are stepped in arrays; false: one by one, by RLlib's own runner"
     )
@@ -152,9 +158,11 @@ class Validation(Frozen):
     """Selection of the best checkpoint, on fixed episodes of the training split, played greedily."""
 
     episodes: int | None = Field(
-        None, ge=1, description="left out: 128, or 32 where the clock ends them, which is late (not cocorl)"
+        None,
+        ge=1,
+        description="validation episodes; left out: 128, or 32 where the clock ends them (not cocorl)",
     )
-    every: int = Field(3, ge=1, description="iterations")
+    every: int = Field(3, ge=1, description="iterations between validations")
     patience: int | None = Field(None, ge=1, description="validations without a better one before stopping")
     until_better: bool = Field(
         False,
@@ -162,8 +170,8 @@ class Validation(Frozen):
     )
     metric: str | None = Field(
         None,
-        description="which is to be best; left out: bounded_slowdown, or job_value_ratio where the clock "
-        "ends episodes",
+        description="metric that chooses the best policy; left out: bounded_slowdown, or job_value_ratio "
+        "where the clock ends episodes",
     )
 
     @field_validator("metric")

@@ -48,7 +48,7 @@ class Training(Frozen):
     )
     minutes: float | None = Field(None, gt=0, description="stop after this long, whatever the steps")
     network: Network = Network()
-    dataset: Path | None = Field(None, description="folder of the dataset that is learned from")
+    dataset: Path | None = Field(None, description="folder of the dataset to learn from")
     warm_start: WarmStart = WarmStart()
     sampling: Sampling = Sampling()
     validation: Validation = Validation()
@@ -56,11 +56,11 @@ class Training(Frozen):
         0.8,
         ge=0,
         lt=1,
-        description="share of the old weights kept per iteration in the policy that is validated and kept, "
-        "an average of what was learned [Polyak and Juditsky 1992]; 0: the newest",
+        description="share of the old weights kept per iteration in the policy that is validated and "
+        "saved, an average over training [Polyak and Juditsky 1992]; 0: the newest",
     )
     stalled_minutes: float | None = Field(
-        30.0, gt=0, description="that an iteration may take; then the run stops; null: for ever"
+        30.0, gt=0, description="longest time of an iteration; then the run stops; null: no limit"
     )
     learners: int = Field(0, ge=0, description="remote learners; 0 learns in the driver's process")
     gpus_per_learner: float = Field(0, ge=0, description="GPUs, or a share of one")
