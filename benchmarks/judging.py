@@ -22,7 +22,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.networks.priority import PriorityNet
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario, load
 from rlsched.sim.layout import Layout
 
@@ -54,7 +54,7 @@ def policy(scenario: Scenario, units: list[int], weights: dict[str, float], fold
     assert isinstance(net, PriorityNet)
     scores = weights | {"fits": 3.0}
     net.weights.data = torch.tensor([scores.get(name, 0.0) for name in layout.features("jobs")])
-    TrainedPolicy(scenario, network, net, len(units), {}).save(folder)
+    NetworkPolicy(scenario, network, net, len(units), {}).save(folder)
     return folder
 
 

@@ -9,14 +9,14 @@ import torch
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.networks.priority import PriorityNet
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
 
 def priority_policy(
     scenario: Scenario, weights: Mapping[str, float], *, noop: float, resources: int = 1, hidden: int = 0
-) -> TrainedPolicy:
+) -> NetworkPolicy:
     """A policy that takes the job with the highest weighted sum of its features.
 
     Args:
@@ -33,4 +33,4 @@ def priority_policy(
     with torch.no_grad():
         net.weights.copy_(torch.tensor([weights.get(name, 0.0) for name in layout.features("jobs")]))
         net.constants[-1] = noop
-    return TrainedPolicy(scenario, network, net, resources, {"algo": "priority_search"})
+    return NetworkPolicy(scenario, network, net, resources, {"algo": "priority_search"})

@@ -18,7 +18,7 @@ import numpy as np
 from rlsched.cli.bench_figures import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import ClusterState
@@ -138,7 +138,7 @@ def figures(results: Sequence[Measured]) -> list[Figure]:
     return rows
 
 
-def states_of(policy: TrainedPolicy) -> tuple[list[ClusterState], str]:
+def states_of(policy: NetworkPolicy) -> tuple[list[ClusterState], str]:
     """Clusters from the policy's own episodes, and their name in words.
 
     Where the trace of the policy is missing, it is the example that comes with the policy.

@@ -11,9 +11,9 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.seeds import named_seeds, seed_folders
 
 if TYPE_CHECKING:
-    from rlsched.learn.policy import TrainedPolicy
+    from rlsched.learn.policy import NetworkPolicy
 
-    BySeed = dict[int | None, TrainedPolicy]
+    BySeed = dict[int | None, NetworkPolicy]
 
 
 def check_exists(
@@ -39,7 +39,7 @@ def check_exists(
 
 def loader(
     *, sample: bool = False, seed: int = 0, window: int | None = None
-) -> Callable[[str], TrainedPolicy]:
+) -> Callable[[str], NetworkPolicy]:
     """A function that loads the policy of a path, and caches it.
 
     Args:
@@ -49,7 +49,7 @@ def loader(
     """
 
     @cache
-    def load(path: str) -> TrainedPolicy:
+    def load(path: str) -> NetworkPolicy:
         check_exists(path)
         import torch
 
@@ -63,7 +63,7 @@ def loader(
     return load
 
 
-def seeds_loader(load: Callable[[str], TrainedPolicy]) -> Callable[[str], BySeed]:
+def seeds_loader(load: Callable[[str], NetworkPolicy]) -> Callable[[str], BySeed]:
     """A function that loads the policies of a path by seed; {None: policy} if it is not a folder of seeds.
 
     Args:

@@ -15,10 +15,10 @@ from rlsched.jobs import IntArray
 from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered
 
 if TYPE_CHECKING:
-    from rlsched.learn.policy import TrainedPolicy
+    from rlsched.learn.policy import NetworkPolicy
 
 
-class Player:
+class NetworkActor:
     """Policy that acts in several environments, with its recurrent state of their episodes, if it has one.
 
     Args:
@@ -26,7 +26,7 @@ class Player:
         num_envs: number of environments.
     """
 
-    def __init__(self, policy: TrainedPolicy, num_envs: int) -> None:
+    def __init__(self, policy: NetworkPolicy, num_envs: int) -> None:
         self.policy = policy
         net = policy.net
         self.recurrent = net if isinstance(net, RecurrentPolicy) else None
@@ -50,7 +50,7 @@ class Player:
     def probabilities(
         self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
-        """Action probabilities (batch, actions), as `TrainedPolicy.probabilities`; arguments as of `act`."""
+        """Action probabilities (batch, actions), as `NetworkPolicy.probabilities`; arguments as of `act`."""
         return chances(self.logits(envs, obs, mask), sample=sample)
 
     @torch.no_grad()

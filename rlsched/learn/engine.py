@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from rlsched.learn.pid import LimitCheck
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Engine(Protocol):
             share: of an iteration's usual decisions.
         """
 
-    def policy(self) -> TrainedPolicy:
+    def policy(self) -> NetworkPolicy:
         """The present policy, as it would be saved."""
 
     def save(self, folder: Path) -> None:
         """Write everything that a resumed run needs into a folder that does not exist yet."""
 
-    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
+    def restore(self, folder: Path, policy: NetworkPolicy) -> None:
         """Resume from a saved state, and the policy of the same checkpoint."""
 
     def stop(self) -> None:

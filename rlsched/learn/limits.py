@@ -9,7 +9,7 @@ from rlsched.learn.algorithms.cocorl import without_limits
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.plan import Plan, inputs_of, whole
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.run import Display, train
 from rlsched.learn.selection import limited_name
 from rlsched.offline.behavior import check_trained
@@ -67,7 +67,7 @@ def train_unconstrained(
     return train(scenario, config, folder, display, resume=resume, address=address).reason != "interrupted"
 
 
-def costs_of(planned: Plan, policy: TrainedPolicy, names: Iterable[str]) -> dict[str, float]:
+def costs_of(planned: Plan, policy: NetworkPolicy, names: Iterable[str]) -> dict[str, float]:
     """Amounts that are compared with limits of these costs, for a policy on the episodes of a validation.
 
     Args:
@@ -79,7 +79,7 @@ def costs_of(planned: Plan, policy: TrainedPolicy, names: Iterable[str]) -> dict
     return {name: metrics[limited_name(name)] for name in names}
 
 
-def check_fits(planned: Plan, policy: TrainedPolicy, name: str) -> None:
+def check_fits(planned: Plan, policy: NetworkPolicy, name: str) -> None:
     """Check that a policy can act in the scenario of a run.
 
     Raises:

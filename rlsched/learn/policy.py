@@ -26,7 +26,7 @@ from rlsched.errors import BadInputError
 from rlsched.files import checksum, hidden
 from rlsched.jobs import IntArray
 from rlsched.json_files import with_checksum
-from rlsched.learn.acting import Player, chances, one_thread
+from rlsched.learn.acting import NetworkActor, chances, one_thread
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import LINEAR_SCALE, SCORE_SCALE, build_policy
 from rlsched.learn.networks.recurrent import RecurrentPolicy
@@ -47,7 +47,7 @@ from rlsched.sim.layout import Layout
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedPolicy:
+class NetworkPolicy:
     """Policy network with the scenario and settings of its training.
 
     It never sees privileged blocks. A network that was trained with them in the observation is rebuilt for
@@ -127,7 +127,7 @@ class TrainedPolicy:
         """Whether the policy has a memory of the episode."""
         return isinstance(self.net, RecurrentPolicy)
 
-    def seeing(self, window: int) -> TrainedPolicy:
+    def seeing(self, window: int) -> NetworkPolicy:
         """Copy with another window: the number of oldest waiting jobs that it observes and chooses from.
 
         Raises:
@@ -167,9 +167,9 @@ class TrainedPolicy:
         about = {"trained_window": decision.window} | self.about
         return replace(self, scenario=scenario, net=net, about=about)
 
-    def actor(self, num_envs: int) -> Player:
-        """Player of the policy in `num_envs` environments."""
-        return Player(self, num_envs)
+    def actor(self, num_envs: int) -> NetworkActor:
+        """An actor of the policy in `num_envs` environments."""
+        return NetworkActor(self, num_envs)
 
     def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> IntArray:
         """Legal actions (batch,) for independent observations (batch, size) and masks (batch, actions).
@@ -289,7 +289,7 @@ def without_initial_weights(network: Mapping[str, Any], folder: Path) -> dict[st
     return {name: value for name, value in network.items() if name not in random}
 
 
-def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
+def load_policy(path: Path, *, sample: bool = False) -> NetworkPolicy:
     """Read a policy from its folder, a checkpoint or a run folder.
 
     Its sizes are compared with the header of the weights file first, so that a wrong size takes no memory.
@@ -322,4 +322,4 @@ def load_policy(path: Path, *, sample: bool = False) -> TrainedPolicy:
             str(folder), f"is damaged or of another version ({error})", "train or export it again"
         ) from None
     net.eval()
-    return TrainedPolicy(scenario, network, net, resources, settings.get("about", {}), sample)
+    return NetworkPolicy(scenario, network, net, resources, settings.get("about", {}), sample)

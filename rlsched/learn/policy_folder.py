@@ -52,7 +52,7 @@ def find_policy(path: Path) -> Path:
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """Read the figures of a policy's training (`TrainedPolicy.about`), without its network.
+    """Read the figures of a policy's training (`NetworkPolicy.about`), without its network.
 
     Raises:
         BadInputError: there is none, or it is damaged.

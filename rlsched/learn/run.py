@@ -20,7 +20,7 @@ from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.iteration_length import next_share
 from rlsched.learn.plan import Plan, plan
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.learn.rllib.resources import bundles, check_resources
 from rlsched.learn.rllib.session import session_for
 from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name, margin_name
@@ -285,7 +285,7 @@ class Run:
             "best_checks": self.validation.checks(metrics),
         }
 
-    def named(self, metrics: dict[str, float]) -> TrainedPolicy:
+    def named(self, metrics: dict[str, float]) -> NetworkPolicy:
         """The newest policy, with its iteration, decisions and validation metrics in `about`."""
         policy, standing = self.engine.policy(), self.standing
         about = {"iteration": standing.iteration, "steps": standing.steps, "validation": metrics}

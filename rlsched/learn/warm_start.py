@@ -28,7 +28,7 @@ from rlsched.sim.simulator import VectorSimulator
 ENVS = 64
 MINIBATCH = 512
 
-Chooser = Callable[[VectorSimulator, IntArray], IntArray]
+ActionFunction = Callable[[VectorSimulator, IntArray], IntArray]
 """(simulator, indices of environments) -> their actions."""
 
 
@@ -97,7 +97,7 @@ def _load(
 
 def _teacher(
     scenario: Scenario, warm: WarmStart, sim: VectorSimulator
-) -> tuple[Chooser, Callable[[int, JobTable, int], None]]:
+) -> tuple[ActionFunction, Callable[[int, JobTable, int], None]]:
     """Functions that choose the teacher's actions, and that begin a new episode for it."""
     name = warm.teacher
     assert name is not None
@@ -109,10 +109,10 @@ def _teacher(
         raise BadInputError(
             "warm_start.teacher", f"{name} sees or does something else", "train it on the same scenario"
         )
-    player = policy.actor(sim.num_envs)
+    actor = policy.actor(sim.num_envs)
     return (
-        lambda sim, envs: player.act(envs, sim.obs[envs], sim.mask[envs]),
-        lambda env, jobs, seed: player.begin(env),
+        lambda sim, envs: actor.act(envs, sim.obs[envs], sim.mask[envs]),
+        lambda env, jobs, seed: actor.begin(env),
     )
 
 

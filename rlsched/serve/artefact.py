@@ -9,7 +9,7 @@ import msgspec
 
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.scenario import Scenario
 from rlsched.serve.api.schema import DecisionRequest, RunningJob, WaitingJob
 from rlsched.settings_files import as_json
@@ -22,7 +22,7 @@ NOON = 1_767_268_800
 """Time of the example request."""
 
 
-def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> TrainedPolicy:
+def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> NetworkPolicy:
     """Write the artefact of a trained policy; an existing one is replaced once the new one is complete.
 
     Args:
@@ -79,7 +79,7 @@ def units_of(scenario: Scenario) -> list[int]:
     return [] if None in units else [int(number or 0) for number in units]
 
 
-def example_request(policy: TrainedPolicy) -> DecisionRequest:
+def example_request(policy: NetworkPolicy) -> DecisionRequest:
     """A request about a small cluster: three jobs run, and four wait, not all of which fit."""
     scenario = policy.scenario
     tick_s, horizon = scenario.cluster.tick_s, scenario.decision.horizon
@@ -119,7 +119,7 @@ def example_request(policy: TrainedPolicy) -> DecisionRequest:
     )
 
 
-def card(policy: TrainedPolicy, folder: Path) -> str:
+def card(policy: NetworkPolicy, folder: Path) -> str:
     """A description of the policy for people, in Markdown."""
     scenario = policy.scenario
     validation = policy.about.get("validation") or {}
@@ -157,7 +157,7 @@ checked against the checksum in `policy.json`; `scenario.json`: its training sce
 """
 
 
-def _properties(policy: TrainedPolicy) -> dict[str, str]:
+def _properties(policy: NetworkPolicy) -> dict[str, str]:
     """Properties of a policy for its card: name -> value."""
     scenario, about = policy.scenario, policy.about
     decision, objective = scenario.decision, scenario.objective

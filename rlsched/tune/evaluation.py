@@ -12,7 +12,7 @@ from rlsched.evaluate.policy import Policy
 from rlsched.evaluate.policy_factory import make_policies
 from rlsched.evaluate.policy_names import backfill_rules, policy_specs
 from rlsched.evaluate.session import Choice, Session, open_session
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.scenario import Scenario
 
 
@@ -36,7 +36,7 @@ def open_comparison(
     return session, make_policies("policy", chosen, session, _load)
 
 
-def _load(path: str) -> dict[int | None, TrainedPolicy]:
+def _load(path: str) -> dict[int | None, NetworkPolicy]:
     return {None: load_policy(Path(path))}
 
 

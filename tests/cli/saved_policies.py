@@ -65,5 +65,5 @@ def save_network(folder: Path, kind: str = "mlp") -> Path:
     scenario, network = load("lublin-256", SMALL), Network.model_validate({"kind": kind, "hidden": (8,)})
     layout = Layout.of(scenario.observation, scenario.decision, 1)
     net = build_policy(layout, network)
-    artefact.TrainedPolicy(scenario, network, net, 1, {}).save(folder)
+    artefact.NetworkPolicy(scenario, network, net, 1, {}).save(folder)
     return folder

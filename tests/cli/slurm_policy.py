@@ -9,7 +9,7 @@ import torch
 from rlsched import scenario
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.serve.artefact import export_policy
 from rlsched.sim.layout import Layout
 
@@ -28,6 +28,6 @@ def exported(folder: Path, *overrides: str, lstm: int = 0) -> Path:
     torch.manual_seed(0)
     network = Network(kind="job_scorer", hidden=(16,), lstm=lstm)
     net = build_policy(Layout.of(made.observation, made.decision, resources), network)
-    TrainedPolicy(made, network, net, resources, {"algo": "ppo"}).save(folder / "raw")
+    NetworkPolicy(made, network, net, resources, {"algo": "ppo"}).save(folder / "raw")
     export_policy(folder / "raw", folder / "policy")
     return folder / "policy"

@@ -211,7 +211,7 @@ def test_a_network_of_one_window_is_refused_another(rlsched: Run, tmp_path: Path
 def test_a_ready_pool_is_no_window(rlsched: Run, tmp_path: Path) -> None:
     scenario = load("green-10")
     net = build_policy(Layout.of(scenario.observation, scenario.decision, 2), Network())
-    artefact.TrainedPolicy(scenario, Network(), net, 2, {}).save(tmp_path / "green")
+    artefact.NetworkPolicy(scenario, Network(), net, 2, {}).save(tmp_path / "green")
     for command in (("evaluate", tmp_path / "green"), ("export", tmp_path / "green", tmp_path / "served")):
         ran = rlsched(*command, "--window", "7")
         assert (ran.code, ran.out) == (2, "")
@@ -221,7 +221,7 @@ def test_a_ready_pool_is_no_window(rlsched: Run, tmp_path: Path) -> None:
 def test_who_plans_ahead_is_not_shown_clusters_of_different_size(rlsched: Run, tmp_path: Path) -> None:
     scenario = load("deeprm", ["cluster.resources=[{name: cpu, units: 20}]"])
     net = build_policy(Layout.of(scenario.observation, scenario.decision, 1), Network())
-    artefact.TrainedPolicy(scenario, Network(), net, 1, {}).save(tmp_path / "planner")
+    artefact.NetworkPolicy(scenario, Network(), net, 1, {}).save(tmp_path / "planner")
     parts = "[{units: 128, workload: {kind: lublin}}, {workload: {kind: lublin}}]"
     mixed = ("--scenario", "lublin-256", "--set", f"workload={{kind: mixture, parts: {parts}}}")
     ran = rlsched("evaluate", tmp_path / "planner", *mixed, "-n", "8", "--jobs", "20")

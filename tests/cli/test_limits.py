@@ -19,7 +19,7 @@ from rlsched.learn.folder import RunFolder
 from rlsched.learn.limits import UNCONSTRAINED, costs_of, with_limits, without_limits
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.plan import plan
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.report.words import number
 from rlsched.scenario import RelativeLimit
 from rlsched.sim.layout import Layout
@@ -133,7 +133,7 @@ def test_a_policy_that_sees_something_else_is_refused(rlsched: Run, tmp_path: Pa
     second = scenario.load("green-10", ["decision.window=7"])
     layout = Layout.of(second.observation, second.decision, 2)
     network = Network(kind="priority")
-    TrainedPolicy(second, network, build_policy(layout, network), 2, {}).save(tmp_path / "other")
+    NetworkPolicy(second, network, build_policy(layout, network), 2, {}).save(tmp_path / "other")
     words = ("--limit", "delayed_jobs=auto:0.5", "--unconstrained", tmp_path / "other")
     ran = rlsched(*TRAIN, *words, "--out", tmp_path / "run")
     assert ran.code == 2

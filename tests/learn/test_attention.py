@@ -13,7 +13,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.attention import QueueAttention
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -100,7 +100,7 @@ def test_a_policy_is_saved_and_sees_longer_queues(attention: int, small: Scenari
     layout = Layout.of(small.observation, small.decision, 1)
     network = Network(attention=attention)
     torch.manual_seed(0)
-    TrainedPolicy(small, network, shaken(build_policy(layout, network)), 1, {}).save(tmp_path / "policy")
+    NetworkPolicy(small, network, shaken(build_policy(layout, network)), 1, {}).save(tmp_path / "policy")
     policy = load_policy(tmp_path / "policy")
     vectors, mask = met(small)
     obs, legal = vectors.numpy(), mask.numpy().astype(np.int8)
@@ -131,4 +131,4 @@ def test_policies_without_it_are_the_ones_they_were(small: Scenario) -> None:
     for name, value in net.state_dict().items():
         digest.update(name.encode())
         digest.update(value.numpy().tobytes())
-    assert TrainedPolicy(small, Network(), net, 1, {}).fingerprint == digest.hexdigest()
+    assert NetworkPolicy(small, Network(), net, 1, {}).fingerprint == digest.hexdigest()

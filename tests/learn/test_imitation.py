@@ -13,7 +13,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.config.sections import Network, WarmStart
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.warm_start import demonstrate, imitate
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -78,7 +78,7 @@ def test_a_trained_policy_teaches(short: Scenario, tmp_path: Path) -> None:
     torch.manual_seed(1)
     network = Network(kind="priority", priority_units=2)
     net = build_policy(layout_of(short), network)
-    TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "teacher")
+    NetworkPolicy(short, network, net, 2, {}).save(tmp_path / "teacher")
     warm = WarmStart(teacher=str(tmp_path / "teacher"), decisions=500)
     demonstration = demonstrate(EpisodeFeed(short), warm, np.random.default_rng(0))
     logits = net(torch.from_numpy(demonstration.obs), torch.from_numpy(demonstration.mask).float())
@@ -89,7 +89,7 @@ def test_teachers_that_cannot_teach(short: Scenario, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     second = scenario.load("green-10", ["decision.window=7"])
     network = Network(kind="priority")
-    TrainedPolicy(second, network, build_policy(layout_of(second), network), 2, {}).save(tmp_path / "wide")
+    NetworkPolicy(second, network, build_policy(layout_of(second), network), 2, {}).save(tmp_path / "wide")
     wide = WarmStart(teacher=str(tmp_path / "wide"))
     with pytest.raises(BadInputError, match="sees or does something else"):
         demonstrate(EpisodeFeed(short), wide, rng)

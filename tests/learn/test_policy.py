@@ -19,7 +19,7 @@ from rlsched.files import checksum
 from rlsched.json_files import without_checksum
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.learn.policy_folder import find_policy
 from rlsched.scenario import PRIVILEGED, Scenario
 from rlsched.sim.layout import Layout, public_columns
@@ -27,11 +27,11 @@ from rlsched.sim.layout import Layout, public_columns
 from .states import met
 
 
-def policy_of(scenario: Scenario, kind: str = "job_scorer", seed: int = 0) -> TrainedPolicy:
+def policy_of(scenario: Scenario, kind: str = "job_scorer", seed: int = 0) -> NetworkPolicy:
     torch.manual_seed(seed)
     network = Network(kind=kind, hidden=(16,))
     net = build_policy(Layout.of(scenario.observation, scenario.decision, 1), network)
-    return TrainedPolicy(scenario, network, net, 1, {"algo": "ppo", "seed": seed})
+    return NetworkPolicy(scenario, network, net, 1, {"algo": "ppo", "seed": seed})
 
 
 @pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
@@ -56,7 +56,7 @@ def test_trained_with_privileged_blocks_it_decides_the_same_without(
     whole = Layout.of(small.observation, small.decision, 1)
     network = Network(kind=kind, hidden=(16,))
     net = build_policy(whole, network)
-    policy = TrainedPolicy(small, network, net, 1, {})
+    policy = NetworkPolicy(small, network, net, 1, {})
     assert (policy.scenario, policy.layout.size) == (small.public, len(public_columns(whole)))
     policy.save(tmp_path / "p")
     edited(scenario=small.model_dump(mode="json"))(tmp_path / "p")
@@ -97,7 +97,7 @@ def test_it_decides_legally_greedily_and_by_draw(small: Scenario, tmp_path: Path
 
 def test_draws_follow_the_distribution(small: Scenario) -> None:
     policy = policy_of(small, "mlp")
-    drawing = TrainedPolicy(small, policy.network, policy.net, 1, {}, sample=True)
+    drawing = NetworkPolicy(small, policy.network, policy.net, 1, {}, sample=True)
     obs, mask = met(small.public, envs=1, steps=1)
     expected = torch.softmax(policy.net(obs, mask), 1)[0].detach().numpy()
     torch.manual_seed(1)

@@ -12,7 +12,7 @@ from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.networks.priority import Candidates, PriorityNet, other_features
+from rlsched.learn.networks.priority import PriorityCandidates, PriorityNet, other_features
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -98,7 +98,7 @@ def decisions(
     """Of the compiled code; of one candidate unless told."""
     rows = np.arange(len(obs))
     of = np.zeros(len(obs), np.int64) if of is None else of
-    return Candidates(layout, hidden, np.atleast_2d(values), of).act(obs, mask, rows)
+    return PriorityCandidates(layout, hidden, np.atleast_2d(values), of).act(obs, mask, rows)
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
@@ -138,7 +138,7 @@ def test_a_candidate_decides_for_its_environments(name: str, hidden: int) -> Non
     of = rng.integers(4, size=len(obs))
     alone = np.array([decisions(layout, hidden, item, obs, mask) for item in values])
     assert (alone != alone[0]).any(axis=1).tolist() == [False, True, True, True]
-    together = Candidates(layout, hidden, values, of)
+    together = PriorityCandidates(layout, hidden, values, of)
     envs = np.arange(len(obs))
     assert (together.act(obs, mask, envs) == alone[of, envs]).all()
     some = rng.permutation(len(obs))[:50]  # as when other episodes are over
@@ -255,4 +255,4 @@ def test_it_reads_jobs_and_queue(blocks: list[str]) -> None:
     with pytest.raises(BadInputError, match=r"network\.kind priority reads (queue|jobs); add"):
         net_of(layout, 0)
     with pytest.raises(KeyError, match="jobs, queue"):
-        Candidates(layout, 0, np.zeros((1, 1)), np.zeros(1, np.int64))
+        PriorityCandidates(layout, 0, np.zeros((1, 1)), np.zeros(1, np.int64))

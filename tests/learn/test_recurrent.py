@@ -20,12 +20,12 @@ from rlsched.evaluate.history import record
 from rlsched.evaluate.play import play
 from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.policy import EvaluationEpisode
-from rlsched.learn.acting import Player
+from rlsched.learn.acting import NetworkActor
 from rlsched.learn.config.sections import Network, WarmStart
 from rlsched.learn.config.training import make_config
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered, by_itself
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.rllib.build import build_config
 from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.learn.rllib.memory import Memory
@@ -74,9 +74,9 @@ def recurrent(simulated: Scenario, kind: str = "job_scorer") -> RecurrentPolicy:
     return net
 
 
-def policy_of(simulated: Scenario) -> TrainedPolicy:
+def policy_of(simulated: Scenario) -> NetworkPolicy:
     network = Network(hidden=(16,), lstm=UNITS)
-    return TrainedPolicy(simulated, network, recurrent(simulated), len(simulated.cluster.resources), {})
+    return NetworkPolicy(simulated, network, recurrent(simulated), len(simulated.cluster.resources), {})
 
 
 @pytest.mark.parametrize("kind", ["job_scorer", "mlp"])
@@ -217,13 +217,13 @@ def test_a_teacher_remembers_nothing_of_other_episodes(
 ) -> None:
     policy_of(brief).save(tmp_path / "teacher")
     started: list[int] = []
-    begin = Player.begin
+    begin = NetworkActor.begin
 
-    def counted(self: Player, env: int) -> None:
+    def counted(self: NetworkActor, env: int) -> None:
         started.append(env)
         begin(self, env)
 
-    monkeypatch.setattr(Player, "begin", counted)
+    monkeypatch.setattr(NetworkActor, "begin", counted)
     warm = WarmStart(teacher=str(tmp_path / "teacher"), decisions=2000)
     demonstrate(EpisodeFeed(brief), warm, np.random.default_rng(0))
     assert len(started) > 2 * len(set(started)) > 100

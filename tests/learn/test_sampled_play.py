@@ -11,7 +11,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.play import play
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 from tests.policies import Forgetful
@@ -22,7 +22,7 @@ STEPS = 100_000
 class Counting(Forgetful):
     """Passes decisions on, counts them, and looks at them itself."""
 
-    def __init__(self, policy: TrainedPolicy) -> None:
+    def __init__(self, policy: NetworkPolicy) -> None:
         self.policy, self.steps, self.illegal = policy, 0, 0
 
     def decide(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -32,9 +32,9 @@ class Counting(Forgetful):
         return actions
 
 
-def play_drawing(policy: TrainedPolicy, simulated: Scenario, steps: int) -> Counting:
+def play_drawing(policy: NetworkPolicy, simulated: Scenario, steps: int) -> Counting:
     """At least so many decisions; the simulator itself raises at the first illegal one."""
-    drawing = TrainedPolicy(policy.scenario, policy.network, policy.net, 1, {}, sample=True)
+    drawing = NetworkPolicy(policy.scenario, policy.network, policy.net, 1, {}, sample=True)
     feed, counting, index = EpisodeFeed(simulated), Counting(drawing), 0
     while counting.steps < steps:
         episodes = [feed.evaluation(index + k, seed=0) for k in range(128)]
@@ -53,6 +53,6 @@ def test_an_untrained_policy_never_draws_what_is_illegal(kind: str, rule: str) -
     torch.manual_seed(5)
     network = Network(kind=kind, hidden=(32,))  # far from greedy
     net = build_policy(Layout.of(simulated.observation, simulated.decision, 1), network)
-    counting = play_drawing(TrainedPolicy(simulated, network, net, 1, {}), simulated, STEPS)
+    counting = play_drawing(NetworkPolicy(simulated, network, net, 1, {}), simulated, STEPS)
     assert counting.steps >= STEPS
     assert counting.illegal == 0

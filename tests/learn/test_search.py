@@ -13,7 +13,7 @@ from rlsched.evaluate.play import play
 from rlsched.jobs import FloatArray
 from rlsched.learn.algorithms.learners.search import SearchEngine
 from rlsched.learn.config.training import make_config
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.selection import Validation, limit_shares, measured
 from rlsched.scenario import Scenario
 from rlsched.sim.simulator import VectorSimulator
@@ -64,7 +64,7 @@ def record(engine: SearchEngine) -> list[tuple[FloatArray, list[bytes]]]:
 class Counting(Forgetful):
     """A policy that counts its decisions."""
 
-    def __init__(self, policy: TrainedPolicy) -> None:
+    def __init__(self, policy: NetworkPolicy) -> None:
         self.policy, self.decisions = policy, 0
 
     def decide(self, obs: np.ndarray, mask: np.ndarray) -> np.ndarray:

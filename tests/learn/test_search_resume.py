@@ -14,7 +14,7 @@ from rlsched.cli.main import main
 from rlsched.errors import BadInputError
 from rlsched.learn.config.training import make_config
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.sim.layout import Layout
 from tests.learn.test_search import SHORT, TINY, engine, record, values_around
 
@@ -130,7 +130,7 @@ def test_a_search_begins_with_nothing_else(
         resources = len(simulated.cluster.resources)
         layout = Layout.of(simulated.observation, simulated.decision, resources)
         net = build_policy(layout, network)
-        TrainedPolicy(simulated, network, net, resources, {}).save(tmp_path / "found")
+        NetworkPolicy(simulated, network, net, resources, {}).save(tmp_path / "found")
     words = ["train", "--scenario", "green-10", "--algo", "priority_search", "--out", str(tmp_path / "run")]
     assert main([*words, "--set", f"search.start={tmp_path / 'found'}"]) == 2
     assert re.search(message, " ".join(capsys.readouterr().err.split()))

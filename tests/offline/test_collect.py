@@ -19,7 +19,7 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.offline.behavior import Behavior
 from rlsched.offline.check import check
 from rlsched.offline.collect import collect
@@ -170,7 +170,7 @@ def test_a_trained_policy_is_recorded(short: Scenario, tmp_path: Path) -> None:
     network = Network(kind="priority", priority_units=2)
     layout = Layout.of(short.observation, short.decision, 2)
     net = build_policy(layout, network)
-    TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
+    NetworkPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
     named = Behavior(policy=str(tmp_path / "policy"))
     sampling = named.model_copy(update={"sample": True, "name": "drawing"})
     spec = Recipe(behaviors=(named, sampling), steps=1000)
@@ -246,14 +246,14 @@ def test_it_does_not_go_on_from_a_damaged_shard(
 def test_it_does_not_go_on_with_another_policy(short: Scenario, tmp_path: Path) -> None:
     network = Network(kind="priority")
     net = build_policy(Layout.of(short.observation, short.decision, 2), network)
-    TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
+    NetworkPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
     folder = DatasetFolder(tmp_path / "out")
     spec = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
     collect(short, spec, folder, lambda path: load_policy(Path(path)))
     before = files(folder.path)
     with torch.no_grad():
         next(iter(net.parameters())).add_(1.0)
-    TrainedPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
+    NetworkPolicy(short, network, net, 2, {}).save(tmp_path / "policy")
     more = spec.model_copy(update={"steps": 300})
     with pytest.raises(BadInputError, match="was started with another policy"):
         collect(short, more, folder, lambda path: load_policy(Path(path)), resume=True)
@@ -266,7 +266,7 @@ def test_a_policy_that_sees_otherwise_is_refused(short: Scenario, tmp_path: Path
     second = short.model_copy(update={"observation": observed})
     network = Network(kind="priority")
     net = build_policy(Layout.of(short.observation, short.decision, 2), network)
-    TrainedPolicy(second, network, net, 2, {}).save(tmp_path / "policy")
+    NetworkPolicy(second, network, net, 2, {}).save(tmp_path / "policy")
     spec = Recipe(behaviors=(Behavior(policy=str(tmp_path / "policy")),), steps=100)
     with pytest.raises(BadInputError, match="was trained with another observation than scenario"):
         collect(short, spec, DatasetFolder(tmp_path / "out"), lambda path: load_policy(Path(path)))

@@ -14,7 +14,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario
 from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
@@ -32,7 +32,7 @@ HPC = ("lublin-256", "episode.jobs=96", "decision.window=32", "decision.action_r
 GREEN = ("green-10",)
 
 
-def untrained(settled: Scenario, network: Network | None = None, seed: int = 0) -> TrainedPolicy:
+def untrained(settled: Scenario, network: Network | None = None, seed: int = 0) -> NetworkPolicy:
     """A policy with noise in its weights, so that jobs differ, and one that hardly waits."""
     torch.manual_seed(seed)
     network = network or Network(hidden=(16,))
@@ -43,7 +43,7 @@ def untrained(settled: Scenario, network: Network | None = None, seed: int = 0) 
             weights += 0.05 * torch.randn_like(weights)
     if isinstance(net, EncodedPolicy):
         net.shift_noop(-20.0)
-    return TrainedPolicy(settled, network, net.eval(), resources, {"algo": "ppo", "seed": seed})
+    return NetworkPolicy(settled, network, net.eval(), resources, {"algo": "ppo", "seed": seed})
 
 
 def feed_of(name: str, *overrides: str) -> EpisodeFeed:

@@ -14,7 +14,7 @@ from rlsched.evaluate.play import play
 from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.session import Choice, open_session
 from rlsched.learn.config.sections import Network
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import ClusterState, Decision, RunningJob, WaitingJob
@@ -53,7 +53,7 @@ CASES = {
 }
 
 
-def inference_of(policy: TrainedPolicy, units: Sequence[int], max_jobs: int = 4096) -> BatchInference:
+def inference_of(policy: NetworkPolicy, units: Sequence[int], max_jobs: int = 4096) -> BatchInference:
     return BatchInference(policy, units, FallbackHeuristic.named(None, policy.scenario), max_jobs)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.offline.check import check
 from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
@@ -43,13 +43,13 @@ CASES = {
 }
 
 
-def dataset_of(folder: Path, policy: TrainedPolicy, units: list[int]) -> LogDataset:
+def dataset_of(folder: Path, policy: NetworkPolicy, units: list[int]) -> LogDataset:
     return LogDataset(folder, policy, units, FallbackHeuristic.named(None, policy.scenario))
 
 
 def played(
     case: str, folder: Path, exported: Export, fallback: Callable[[int], bool] = lambda number: False
-) -> tuple[TrainedPolicy, list[dict[str, Any]], LogDataset]:
+) -> tuple[NetworkPolicy, list[dict[str, Any]], LogDataset]:
     """Play an episode tick by tick, tell the service of every change and let what it says be logged.
 
     Args:

@@ -1,7 +1,7 @@
 """Priority functions of `priority_search`: a score per job, linear or with one small hidden layer.
 
 There are two implementations: a torch network (`PriorityNet`), which is saved, and compiled code that plays
-many candidates side by side, each in environments of its own (`Candidates`).
+many candidates side by side, each in environments of its own (`PriorityCandidates`).
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class PriorityNet(nn.Module):
 
     The highest legal score wins, of equal ones the first. `x` of another action is the state. Where other
     actions compete with the best legal job (`competes`), its features come before the state, and their scores
-    are relative to that job. Parameters in this order, as in `Candidates`: w, W, A, B, b, v, u, c. Without a
-    history there is no W.
+    are relative to that job. The order of parameters, also in `PriorityCandidates`, is w, W, A, B, b, v, u, c.
+    Without a history there is no W.
 
     Args:
         layout: with a `jobs` and a `queue` block; a `history` block is read, too, and part of the state.
@@ -116,7 +116,7 @@ class PriorityNet(nn.Module):
         nn.utils.vector_to_parameters(vector, self.parameters())
 
 
-class Candidates:
+class PriorityCandidates:
     """Plays many priority functions at once: environment k decides by candidate `of[k]`.
 
     Args:

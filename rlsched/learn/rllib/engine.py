@@ -23,7 +23,7 @@ from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.networks.recurrent import RecurrentPolicy, by_itself
 from rlsched.learn.pid import LimitCheck
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.rllib.build import build_config, reports_of, rllib_algorithm
 from rlsched.learn.rllib.sampling import REPORTED
 from rlsched.learn.rllib.scale import expected_returns
@@ -144,10 +144,10 @@ class RllibEngine:
             if name.startswith(prefix)
         }
 
-    def policy(self) -> TrainedPolicy:
+    def policy(self) -> NetworkPolicy:
         """The averaged policy."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
-        return TrainedPolicy(self.scenario.public, self.config.network, self.net, self.num_resources, about)
+        return NetworkPolicy(self.scenario.public, self.config.network, self.net, self.num_resources, about)
 
     def shift_noop(self, amount: float) -> None:
         """Add an amount to the logit of the no-op, in the learner's policy and in the average."""
@@ -160,7 +160,7 @@ class RllibEngine:
         """Write RLlib's state; the average is in the policy beside it."""
         self.algorithm.save_to_path(str(folder.resolve()))
 
-    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
+    def restore(self, folder: Path, policy: NetworkPolicy) -> None:
         """Restore a saved state.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rlsched.errors import BadInputError
-from rlsched.learn.policy import TrainedPolicy, load_policy
+from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.learn.policy_folder import SETTINGS, WEIGHTS
 from rlsched.serve.api.requests import Request, num_clusters
 from rlsched.serve.api.schema import Answer, Fallback, PolicyName
@@ -81,7 +81,7 @@ class LoadedPolicy:
     name: str
     folder: Path
     stamps: Stamps
-    policy: TrainedPolicy
+    policy: NetworkPolicy
     inference: BatchInference
     fallback_inference: BatchInference
     since: float

@@ -18,7 +18,7 @@ from rlsched.evaluate.policy_factory import heuristic_policy, learned_policies, 
 from rlsched.evaluate.references import heuristics
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.files import write_whole
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.report.words import gate_line, written
 from rlsched.scenario import Episode, Scenario, SwfWorkload
 from rlsched.serve.decide.fallback import rules_of
@@ -50,7 +50,7 @@ class GateResult(msgspec.Struct, frozen=True):
     figures: dict[str, Any]
 
 
-def evaluate_gate(policy: TrainedPolicy, folder: Path, gate: Gate) -> GateResult:
+def evaluate_gate(policy: NetworkPolicy, folder: Path, gate: Gate) -> GateResult:
     """Compare a policy with heuristics on the last jobs of a trace.
 
     An earlier result for the same policy, trace and settings is read from the policy's folder.
@@ -73,7 +73,7 @@ def evaluate_gate(policy: TrainedPolicy, folder: Path, gate: Gate) -> GateResult
     return result
 
 
-def _evaluate(policy: TrainedPolicy, folder: Path, gate: Gate, key: str) -> GateResult:
+def _evaluate(policy: NetworkPolicy, folder: Path, gate: Gate, key: str) -> GateResult:
     session = _session(policy.scenario, gate)
     offsets = [episode.offset for episode in session.episodes]
     check_episodes(offsets, LONGER)
@@ -127,7 +127,7 @@ def _session(scenario: Scenario, gate: Gate) -> Session:
         raise BadInputError("--gate", f"{error.where}: {error.problem}", remedy) from None
 
 
-def _key(policy: TrainedPolicy, gate: Gate) -> str:
+def _key(policy: NetworkPolicy, gate: Gate) -> str:
     """A checksum of everything that determines a verdict.
 
     Raises:

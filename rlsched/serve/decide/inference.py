@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.acting import Player
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.acting import NetworkActor
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario
 from rlsched.serve.api.requests import Request, job_counts, joined
 from rlsched.serve.api.schema import Decision, Reason
@@ -130,7 +130,7 @@ class BatchInference:
     """
 
     def __init__(
-        self, policy: TrainedPolicy, units: Sequence[int], heuristic: FallbackHeuristic, max_jobs: int
+        self, policy: NetworkPolicy, units: Sequence[int], heuristic: FallbackHeuristic, max_jobs: int
     ) -> None:
         self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
         self.units = np.array(units, np.int64)
@@ -203,21 +203,21 @@ class BatchInference:
             BadInputError: a memory is not of this policy.
         """
         simulator = self._policy_simulators.fitting(batch)
-        player = self._player(batch)
+        actor = self._actor(batch)
         simulator.load(batch.snapshot)
         scores = np.ones(simulator.decisions.row.shape)
         clusters = len(batch)
         while len(pending := np.flatnonzero(simulator.decisions.pending[:clusters])):
             # At first all clusters are pending, and observations need not be copied.
             rows = slice(clusters) if len(pending) == clusters else pending
-            logits = player.logits(pending, simulator.obs[rows], simulator.mask[rows])
+            logits = actor.logits(pending, simulator.obs[rows], simulator.mask[rows])
             if not torch.isfinite(logits).all():
                 raise NotFiniteError("the policy gave scores that are no numbers")
             actions = self.policy.actions(logits)
             probability = torch.softmax(logits, dim=1)[torch.arange(len(pending)), torch.from_numpy(actions)]
             scores[pending, simulator.decisions.num_decided[pending]] = probability.numpy()
             simulator.act(pending, actions)
-        memory = [None] * clusters if player.memory is None else [pack(player, k) for k in range(clusters)]
+        memory = [None] * clusters if actor.memory is None else [pack(actor, k) for k in range(clusters)]
         return _plans(simulator, batch, self.formulation.tick_s, scores, memory)
 
     def by_heuristic(self, batch: Batch) -> list[Plan]:
@@ -226,11 +226,11 @@ class BatchInference:
         simulator.load(batch.snapshot)
         return _plans(simulator, batch, self.formulation.tick_s, None, [None] * len(batch))
 
-    def _player(self, batch: Batch) -> Player:
-        player = self.policy.actor(len(batch))
+    def _actor(self, batch: Batch) -> NetworkActor:
+        actor = self.policy.actor(len(batch))
         for k, memory in batch.clusters.optional("memory"):
-            unpack(player, k, memory, f"{batch.clusters.path_to(k)}memory")
-        return player
+            unpack(actor, k, memory, f"{batch.clusters.path_to(k)}memory")
+        return actor
 
 
 def waiting_reasons(batch: Batch, k: int, plan: Plan) -> list[Reason]:

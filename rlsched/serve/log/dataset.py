@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.offline.columns import Names, table
 from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
@@ -54,7 +54,7 @@ class LogDataset:
     """
 
     def __init__(
-        self, folder: Path, policy: TrainedPolicy, units: Sequence[int], heuristic: FallbackHeuristic
+        self, folder: Path, policy: NetworkPolicy, units: Sequence[int], heuristic: FallbackHeuristic
     ) -> None:
         self.folder = folder
         self.builder = EpisodeBuilder(policy, units, heuristic)

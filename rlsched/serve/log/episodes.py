@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import IntArray
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.offline.record import shape_of
 from rlsched.scenario.terms import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGHPUT
 from rlsched.serve.api.requests import path_of
@@ -97,7 +97,7 @@ class EpisodeBuilder:
         unfollowed: actions that the policy's rules do not have.
     """
 
-    def __init__(self, policy: TrainedPolicy, units: Sequence[int], heuristic: FallbackHeuristic) -> None:
+    def __init__(self, policy: NetworkPolicy, units: Sequence[int], heuristic: FallbackHeuristic) -> None:
         self.scenario = policy.scenario
         self.shape = shape_of(policy.scenario, policy.num_resources)
         self.episodes: list[list[dict[str, Any]]] = []

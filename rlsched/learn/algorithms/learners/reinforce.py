@@ -25,7 +25,7 @@ from rlsched.learn.engine import Progress
 from rlsched.learn.networks.drawing import draw_actions
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.pid import LimitCheck
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
 
@@ -244,10 +244,10 @@ class ReinforceEngine:
             entropy += float(unsure.detach().sum())
         return entropy / len(actions)
 
-    def policy(self) -> TrainedPolicy:
+    def policy(self) -> NetworkPolicy:
         """The averaged policy."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
-        return TrainedPolicy(
+        return NetworkPolicy(
             self.scenario, self.config.network, self.average, self.layout.num_resources, about
         )
 
@@ -262,7 +262,7 @@ class ReinforceEngine:
         }
         torch.save(state, folder / STATE)
 
-    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
+    def restore(self, folder: Path, policy: NetworkPolicy) -> None:
         """Restore a saved state.
 
         Raises:

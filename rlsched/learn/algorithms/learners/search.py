@@ -28,9 +28,9 @@ from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.engine import Progress
 from rlsched.learn.networks.blocks import order_features
 from rlsched.learn.networks.policies import build_policy
-from rlsched.learn.networks.priority import Candidates, PriorityNet, state_features
+from rlsched.learn.networks.priority import PriorityCandidates, PriorityNet, state_features
 from rlsched.learn.pid import Control, LimitCheck
-from rlsched.learn.policy import TrainedPolicy
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.selection import by_sjf, measured
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
@@ -207,7 +207,7 @@ class SearchEngine:
             self.sim = self._simulator(len(values) * count)
         sim = self.sim
         envs = np.arange(sim.num_envs)
-        candidates = Candidates(self.layout, self.network.priority_units, values, envs // count)
+        candidates = PriorityCandidates(self.layout, self.network.priority_units, values, envs // count)
         for env in range(sim.num_envs):
             episode = episodes[env % count]
             sim.load(env, episode.jobs, episode.scale, episode.power)
@@ -244,11 +244,11 @@ class SearchEngine:
         )
         return penalties
 
-    def policy(self) -> TrainedPolicy:
+    def policy(self) -> NetworkPolicy:
         """The mean of the distribution, which is better than any one candidate [Hansen 2016]."""
         about = {"algo": self.config.algo, "seed": self.config.seed}
         resources = self.layout.num_resources
-        return TrainedPolicy(self.scenario, self.network, self.net, resources, about)
+        return NetworkPolicy(self.scenario, self.network, self.net, resources, about)
 
     def save(self, folder: Path) -> None:
         """Write the search so far."""
@@ -268,7 +268,7 @@ class SearchEngine:
             episodes=self.episodes,
         )
 
-    def restore(self, folder: Path, policy: TrainedPolicy) -> None:
+    def restore(self, folder: Path, policy: NetworkPolicy) -> None:
         """Restore a saved search: repeat it with the stored losses.
 
         Raises:
