@@ -1,4 +1,4 @@
-"""What `rlsched train --limit` may say, and what it comes to."""
+"""Values of `rlsched train --limit`, and the limits that they give."""
 
 from __future__ import annotations
 

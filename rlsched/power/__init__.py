@@ -1,1 +1,1 @@
-"""Where power comes from: series of supply and carbon intensity, drawn per episode."""
+"""Power of an episode: series of supply and carbon intensity."""

@@ -136,7 +136,7 @@ def _header(heads: Mapping[str, list[list[str]]], columns: set[str]) -> tuple[st
         return delimiter, above
 
     def common(delimiter: str) -> tuple[int, int]:
-        """How many rows have the most common number of cells from 2 on, and that number."""
+        """Count of rows with the most common number of cells (2 or more), and that number."""
         widths = Counter(len(cells) for cells in heads[delimiter] if len(cells) > 1)
         return max(((count, width) for width, count in widths.items()), default=(0, 0))
 

@@ -1,1 +1,1 @@
-"""Where jobs come from."""
+"""Workloads: traces and models that jobs are drawn from."""

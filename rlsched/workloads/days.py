@@ -97,7 +97,7 @@ class Days:
 
 
 def stretched(jobs: JobTable, stretch: float) -> JobTable:
-    """The same jobs with scaled times between arrivals, and without start times.
+    """Jobs with scaled times between arrivals, and without start times.
 
     Args:
         jobs: in submit order.

@@ -49,7 +49,7 @@ ROUND_S = (*(HOUR_S * k for k in (200, 100, 50, 10, 5, 2, 1)), *(MINUTE_S * k fo
 def estimated(
     jobs: JobTable, estimates: Estimates | None, rng: np.random.Generator, tick_s: int, longest_s: int
 ) -> JobTable:
-    """The same jobs with estimated requested times.
+    """Jobs with estimated requested times.
 
     Args:
         jobs: in ticks.

@@ -63,7 +63,7 @@ def share_of(units: int, share: float) -> int:
 
 
 def whole_nodes(jobs: JobTable, cluster: Cluster) -> JobTable:
-    """The same jobs with demands rounded up to whole nodes, resource by resource."""
+    """Jobs with demands rounded up to whole nodes, resource by resource."""
     nodes = np.array([resource.units_per_node or 1 for resource in cluster.resources], dtype=np.int32)
     if (nodes == 1).all():
         return jobs
@@ -71,7 +71,7 @@ def whole_nodes(jobs: JobTable, cluster: Cluster) -> JobTable:
 
 
 def at_requested(jobs: JobTable, cluster: Cluster) -> JobTable:
-    """The same jobs, with runtimes cut to requested times if the cluster ends jobs then."""
+    """Jobs with runtimes cut to requested times, if the cluster ends jobs then."""
     if not cluster.kill_at_requested:
         return jobs
     return replace(jobs, runtime=np.minimum(jobs.runtime, jobs.requested))

@@ -10,7 +10,7 @@ from rlsched.jobs import JobTable
 
 
 def in_ticks(jobs: JobTable, tick_s: int) -> JobTable:
-    """The same jobs with times in ticks: submit and start rounded down, lengths up, and so never to 0.
+    """Jobs with times in ticks: submit and start rounded down, lengths up, and so never to 0.
 
     Args:
         jobs: times in seconds.

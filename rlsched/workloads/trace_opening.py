@@ -90,7 +90,7 @@ def open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
 
 
 def _independent(jobs: JobTable) -> JobTable:
-    """The same jobs without dependencies."""
+    """Jobs without their dependencies."""
     none = np.full(len(jobs), -1)
     return replace(jobs, preceding=none, think=none)
 
@@ -168,7 +168,7 @@ def _with_estimates(limited: JobTable, jobs: JobTable, workload: SwfWorkload, sc
 
 
 def _windows(scenario: Scenario, workload: SwfWorkload, trace: swf.Trace, counts: dict[str, int]) -> Windows:
-    """How episodes are cut from a trace; counts are of jobs over limits.
+    """Windows of episodes in a trace; counts are of jobs over limits.
 
     Raises:
         BadInputError: the trace has no whole episode, or none at some offset.

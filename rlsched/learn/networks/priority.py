@@ -58,7 +58,7 @@ class PriorityNet(nn.Module):
 
     The highest legal score wins, of equal ones the first. `x` of another action is the state. Where other
     actions compete with the best legal job (`competes`), its features come before the state, and their scores
-    are relative to that job. The order of parameters, also in `PriorityCandidates`, is w, W, A, B, b, v, u, c.
+    are relative to that job. Parameters are ordered as in `PriorityCandidates`: w, W, A, B, b, v, u, c.
     Without a history there is no W.
 
     Args:
