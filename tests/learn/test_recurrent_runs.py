@@ -58,7 +58,7 @@ def test_from_training_to_play(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["dataset", "judge", str(data), str(run)]) == 2
     assert "remembers what it has seen (network.lstm)" in capsys.readouterr().err
     assert main(["bench", "train", "--scenario", "green-10", "--set", "network.lstm=16"]) == 2
-    assert "network.lstm: is not known to all that are measured" in capsys.readouterr().err
+    assert "network.lstm: is not supported by all trainers that are measured" in capsys.readouterr().err
 
 
 def newest(run: Path) -> Path:
