@@ -106,7 +106,11 @@ def build_config(
 
 
 def _rates(algorithm: RllibAlgorithm, config: ResolvedConfig) -> list[list[float]]:
-    """Learning rate schedule over decisions: it falls to its last value in each part of a run."""
+    """Learning rate schedule over decisions: it falls to its last value in each part of a run.
+
+    The learner of ppo and cocorl sets its rates by the fraction of the run before every batch instead
+    (`TimedPPOLearner.set_run_fraction`).
+    """
     settings, ends = config.section(LearningRates), algorithm.parts_of_run(config)
     begins = [0, *(end + 1 for end in ends[:-1])]
     falls = (
