@@ -248,7 +248,7 @@ def test_goes_on_with_a_dataset_that_has_moved_but_with_no_other(
     assert [int(row["steps"]) for row in RunFolder(out).rows()] == [0, 2048, 4096]
     (out / "inputs.json").unlink()  # as versions before this one left it
     assert go_on(6144, "--dataset", now) == 2
-    assert "--dataset: the run is of a version that did not write down" in capsys.readouterr().err
+    assert "--dataset: the run is of a version that did not record its inputs" in capsys.readouterr().err
     assert go_on(6144) == 0
     assert int(RunFolder(out).rows()[-1]["steps"]) == 6144
     assert (out / "inputs.json").exists()
