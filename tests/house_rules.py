@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 ROOT = Path(__file__).parents[1]
-ALLOWED: Mapping[str, int] = {"long function": 3, "retired name": 4}
+ALLOWED: Mapping[str, int] = {"long function": 1, "retired name": 4}
 """Findings of code that is older than the rules; lower a number with every change that removes some."""
 FIRST_COMMIT = "f23d5afce0159b77b375405a125a187ef01814dd"
 """From here on subjects of commits are checked."""

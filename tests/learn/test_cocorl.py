@@ -22,6 +22,7 @@ from rlsched.learn.config.sections import Pid
 from rlsched.learn.config.training import TrainConfig, make_config
 from rlsched.learn.pid import Control, LimitCheck, control
 from rlsched.learn.plan import check_limits
+from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.rllib.build import build_config, reports_of
 from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.learn.rllib.memory import Memory
@@ -299,22 +300,32 @@ def test_multipliers_follow_costs_and_go_on(
     again = RllibEngine(config, feed, 3)
     try:
         again.restore(tmp_path / "state", policy)
-        algorithm = again.algorithm
-        assert algorithm.controls == before
-        assert algorithm.episode_costs == {name: costs[-8:] for name, costs in reported.items()}
-        learner: TimedPPOLearner = algorithm.learner_group._learner
-        expected = [before[name].multiplier for name in LIMITS]
-        np.testing.assert_allclose(learner.multipliers, expected, rtol=1e-6)
-        moves = {name: len(item.smoothed) for name, item in before.items()}
-        again.iterate()
-        for name in LIMITS:
-            assert moves[name] < len(algorithm.controls[name].smoothed) <= moves[name] + 2, "begun anew"
-        critic = again.algorithm.learner_group._learner.module[MODULE].unwrapped().critic
-        critic.net[-1] = torch.nn.Linear(critic.net[-1].in_features, 3)  # as of a version without bins
-        with pytest.raises(BadInputError, match="is of an older version with another critic network"):
-            again.restore(tmp_path / "state", policy)
+        check_restored(again, before, reported)
+        check_older_critic(again, tmp_path / "state", policy)
     finally:
         again.stop()
+
+
+def check_restored(engine: RllibEngine, before: dict[str, Control], costs: dict[str, list[float]]) -> None:
+    """Controllers, costs of episodes and multipliers are those of the checkpoint, and go on from there."""
+    algorithm: Any = engine.algorithm
+    assert algorithm.controls == before
+    assert algorithm.episode_costs == {name: values[-8:] for name, values in costs.items()}
+    learner: TimedPPOLearner = algorithm.learner_group._learner
+    expected = [before[name].multiplier for name in LIMITS]
+    np.testing.assert_allclose(learner.multipliers, expected, rtol=1e-6)
+    moves = {name: len(item.smoothed) for name, item in before.items()}
+    engine.iterate()
+    for name in LIMITS:
+        assert moves[name] < len(algorithm.controls[name].smoothed) <= moves[name] + 2, "started anew"
+
+
+def check_older_critic(engine: RllibEngine, state: Path, policy: NetworkPolicy) -> None:
+    """A critic without bins, as of an older version, is refused."""
+    critic = engine.algorithm.learner_group._learner.module[MODULE].unwrapped().critic
+    critic.net[-1] = torch.nn.Linear(critic.net[-1].in_features, 3)
+    with pytest.raises(BadInputError, match="is of an older version with another critic network"):
+        engine.restore(state, policy)
 
 
 @pytest.mark.long

@@ -97,6 +97,14 @@ def test_pieces_fit_together(brief: Scenario) -> None:
     assert sum(pieces[-1].is_done for pieces in episodes.values()) > 2 * ENVS
 
 
+def starting_with(obs: np.ndarray, episodes: dict[str, list[SingleAgentEpisode]]) -> str | None:
+    """The first of the episodes that begins with an observation."""
+    for key, pieces in episodes.items():
+        if (pieces[0].get_observations(0) == obs).all():
+            return key
+    return None
+
+
 @pytest.mark.parametrize("name", ["brief", "small"])
 def test_played_again_step_by_step(name: str, request: pytest.FixtureRequest) -> None:
     """The same actions in fresh environments, of which Gymnasium's NEXT_STEP begins the episodes anew."""
@@ -106,13 +114,8 @@ def test_played_again_step_by_step(name: str, request: pytest.FixtureRequest) ->
     again = TrainingVectorEnv(runner.config.env_config | {"num_envs": ENVS, "worker_index": 0})
     obs, _ = again.reset(seed=0)
     first = np.asarray(obs)
-    # Whose episode is it: the first ones are told by what they begin with.
-    queue = {}
-    for env in range(ENVS):
-        queue[env] = next(
-            key for key, pieces in episodes.items() if (pieces[0].get_observations(0) == first[env]).all()
-        )
-    done: set[str] = set()
+    queue = {env: starting_with(first[env], episodes) for env in range(ENVS)}
+    assert None not in queue.values()
     position = dict.fromkeys(episodes, 0)
     flat = {
         key: {
@@ -146,21 +149,14 @@ def test_played_again_step_by_step(name: str, request: pytest.FixtureRequest) ->
             if key is None:
                 continue
             if starting[env]:
-                candidates = [
-                    second
-                    for second, pieces in episodes.items()
-                    if second not in done
-                    and position[second] == 0
-                    and (pieces[0].get_observations(0) == current[env]).all()
-                ]
-                queue[env] = candidates[0] if candidates else None
+                unplayed = {name: pieces for name, pieces in episodes.items() if position[name] == 0}
+                queue[env] = starting_with(current[env], unplayed)
                 starting[env] = False
             elif terminated[env] or truncated[env]:
                 last = episodes[key][-1]
                 assert (last.is_terminated, last.is_truncated) == (terminated[env], truncated[env])
                 assert (last.get_observations(-1) == current[env]).all()
                 assert position[key] == len(flat[key]["actions"])
-                done.add(key)
                 starting[env] = True
             elif position[key] == len(flat[key]["actions"]):
                 assert (episodes[key][-1].get_observations(-1) == current[env]).all()
