@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
@@ -30,6 +31,10 @@ class SettingError(ValueError):
     def __init__(self, key: str, problem: str, remedy: str) -> None:
         self.key, self.problem, self.remedy = key, problem, remedy
         super().__init__(f"{key}: {problem}; {remedy}" if key else f"{problem}; {remedy}")
+
+
+ORIGIN: ContextVar[str] = ContextVar("ORIGIN", default="")
+"""File, option or folder whose settings `validate` checks now."""
 
 
 class RenamedSettingWarning(FutureWarning):
@@ -67,7 +72,10 @@ class Frozen(BaseModel):
         present = cls.renamed.get(name)
         if present is None:
             return name
-        hint = f"setting {name!r} is now called {present!r}; the old name goes away in the next version"
+        where = f"{origin}: " if (origin := ORIGIN.get()) else ""
+        hint = (
+            f"{where}setting {name!r} is now called {present!r}; the old name goes away in the next version"
+        )
         warnings.warn(hint, RenamedSettingWarning, stacklevel=2)
         return present
 
@@ -187,12 +195,15 @@ def validate(
     if assignments:
         settings = validate(model, values, where)
         values, where = apply_overrides(model, settings.model_dump(mode="json"), assignments), "--set"
+    token = ORIGIN.set(where)
     try:
         return model.model_validate(values)
     except ValidationError as error:
         # A misspelt key is the cause where another one is missing for it.
         details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
         raise _one_line(model, details[0], where) from None
+    finally:
+        ORIGIN.reset(token)
 
 
 _OF_PYDANTIC = {"lublin", "swf", "poisson", "mao", "[key]"}

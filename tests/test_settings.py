@@ -51,5 +51,6 @@ def test_the_command_line_prints_one_hint_per_name(capsys: pytest.CaptureFixture
         for _ in range(2):
             validate(Whole, {"cql": {"conservative": 0.5}}, "train.yaml")
     assert capsys.readouterr().err.splitlines() == [
-        "hint: setting 'conservative' is now called 'alpha'; the old name goes away in the next version"
+        "hint: train.yaml: setting 'conservative' is now called 'alpha'; "
+        "the old name goes away in the next version"
     ]
