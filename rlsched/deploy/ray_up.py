@@ -74,7 +74,7 @@ def _check_commands(config: dict[str, Any], place: Place, refusal: Refusal) -> N
 
 
 def _check_by_ray(config: dict[str, Any], place: Place) -> None:
-    """Report what Ray itself refuses at the beginning of `ray up`."""
+    """Report faults that `ray up` refuses before it starts anything."""
     logging.disable(logging.WARNING)  # as it tells the defaults it takes
     try:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):

@@ -154,7 +154,7 @@ class Validation:
         scaled in training. Few episodes of a real trace have a hundred times the slowdown of the others, and
         would dominate a plain mean.
 
-        `hoarding`: excess of waits and spans over their limits (`beyond`). `margin.COST`: the upper end of
+        `hoarding`: excess of waits and spans over their limits (`hoarding_excess`, at least 0). `margin.COST`: the upper end of
         the 95 % interval of a cost, less its mean. `excess`: the largest share by which a limit, of hoarding
         or of the objective, is exceeded; negative within all of them.
 
@@ -218,14 +218,6 @@ class Validation:
         within it on these episodes, some are beyond it on others.
         """
         return max((check.excess for check in self.checks(metrics).values()), default=-inf)
-
-
-def beyond(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
-    """Largest violation of a limit of hoarding, as a share of the limit; at least 0.
-
-    Arguments as of `hoarding_excess`.
-    """
-    return max(hoarding_excess(policy, sjf, parts), 0.0)
 
 
 def hoarding_excess(

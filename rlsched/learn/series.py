@@ -35,7 +35,7 @@ def train_seeds(
         count: number of seeds.
         display: shows progress.
         say: prints a message after the first line of the next training.
-        resume: resume the runs that have begun; ended runs are not trained again.
+        resume: resume the runs that were interrupted; ended runs are not trained again.
         address: of a Ray cluster; left out: this machine.
         trust: accept checkpoints that this user has not signed; see `plan`.
 

@@ -56,7 +56,6 @@ class Load:
         seconds: duration.
         p50_ms: median time to an answer.
         p99_ms: time within which 99 of 100 are answered.
-        most_ms: longest.
     """
 
     answered: int
@@ -65,7 +64,6 @@ class Load:
     seconds: float
     p50_ms: float
     p99_ms: float
-    most_ms: float
 
     @property
     def failed(self) -> int:
@@ -153,7 +151,6 @@ async def run(job: LoadJob) -> Load:
         seconds=seconds,
         p50_ms=1e3 * times[len(times) // 2],
         p99_ms=1e3 * times[min(len(times) - 1, int(0.99 * len(times)))],
-        most_ms=1e3 * times[-1],
     )
 
 

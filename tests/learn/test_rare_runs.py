@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_address")]
 def test_launchpad_reads_then_plays_and_goes_on(
     sjf_dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And looks as far ahead as it is told, in the dataset as in what it plays."""
+    """n_step applies to the dataset and to sampled episodes."""
     out, looked = tmp_path / "run", []
     sample = ReplayBuffer.sample
     read = Reader.__init__

@@ -46,7 +46,7 @@ def imported(source: Path, chosen: Scenario, out: Path, named: Mapping[str, str]
 
 
 class Log:
-    """What somebody wrote down who knows nothing of us but the environment."""
+    """A log of another program that knows the environment only."""
 
     def __init__(self, chosen: Scenario, episodes: int, *, flat: bool) -> None:
         env = gym.make("rlsched/green-10", scenario=chosen, flat=flat)

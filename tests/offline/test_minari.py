@@ -64,7 +64,7 @@ def test_the_environment_comes_along(dataset: Path) -> None:
 
 
 def test_a_log_for_minari(cheap: Scenario, tmp_path: Path) -> None:
-    """Minari keeps what is seen at the end, so that nothing is left out."""
+    """Minari stores the last observation, so no row is lost."""
     log = Log(cheap, 2, flat=True)
     buffers = []
     for number, (last, _) in enumerate(log.lasts):

@@ -25,7 +25,7 @@ from .service import Service, example, moved
 
 
 class Spoilt(nn.Module):
-    """A network around another that does what it should not, once it is told to."""
+    """A network around another one that fails on demand."""
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class Sequences:
 
     def picked(self, chosen: Tensor) -> dict[str, Any]:
         """Columns of the chosen sequences' lengths and first recurrent states."""
-        states = {name: of_all[chosen] for name, of_all in self.states.items()}
+        states = {name: values[chosen] for name, values in self.states.items()}
         return {Columns.SEQ_LENS: self.lengths[chosen], Columns.STATE_IN: states}
 
 

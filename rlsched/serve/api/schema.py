@@ -215,7 +215,7 @@ class Fallback(Struct, frozen=True, gc=False):
 
 
 class PolicyName(Struct, frozen=True, gc=False):
-    """A policy: its name in the service, and the beginning of its checksum."""
+    """A policy: its name in the service, and the first characters of its checksum."""
 
     name: str
     version: str

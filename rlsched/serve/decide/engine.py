@@ -91,7 +91,7 @@ class LoadedPolicy:
 
     @property
     def version(self) -> str:
-        """The beginning of its checksum."""
+        """First characters of its checksum."""
         return self.identity.version
 
     @property
