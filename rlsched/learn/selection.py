@@ -154,8 +154,8 @@ class Validation:
         scaled in training. Few episodes of a real trace have a hundred times the slowdown of the others, and
         would dominate a plain mean.
 
-        `hoarding`: excess of waits and spans over their limits (`hoarding_excess`, at least 0). `margin.COST`: the upper end of
-        the 95 % interval of a cost, less its mean. `excess`: the largest share by which a limit, of hoarding
+        `hoarding`: `hoarding_excess`, at least 0. `margin.COST`: the upper end of the 95 % interval of a
+        cost, less its mean. `excess`: the largest share by which a limit, of hoarding
         or of the objective, is exceeded; negative within all of them.
 
         `difference`, `difference_low`, `difference_high`: the metric less that of the best heuristic, with

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -13,11 +15,11 @@ from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
 from rlsched.evaluate.play import play
 from rlsched.evaluate.references import HEURISTICS, HEURISTICS_WITH_HORIZON
 from rlsched.evaluate.statistics import PolicyLabel
-from rlsched.jobs import JobTable
+from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.learn.config.training import make_config
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.plan import validation_of, whole
-from rlsched.learn.selection import MARGIN, Score, Validation, beyond
+from rlsched.learn.selection import MARGIN, Score, Validation, hoarding_excess
 from rlsched.scenario import RelativeLimit, Scenario
 from rlsched.sim.columns import JOB_FEATURES
 from rlsched.sim.layout import Layout
@@ -34,6 +36,11 @@ HEURISTIC = {
     "completion_ratio": 0.9,
 }
 REFERENCE = {"relative": 1.0, "hoarding": 0.0, **HEURISTIC}
+
+
+def violation(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArray], parts: IntArray) -> float:
+    """Excess over the limits of hoarding, 0 within them."""
+    return max(hoarding_excess(policy, sjf, parts), 0.0)
 
 
 def validation(scenario: Scenario, metric: str = "bounded_slowdown") -> Validation:
@@ -237,9 +244,9 @@ def test_with_a_horizon_hoarding_is_held_against_sjf_that_starts_what_fits() -> 
     means = {name: value.mean() for name, value in actual.sjf.items()}
     assert tuple(actual.heuristics) == HEURISTICS_WITH_HORIZON
     assert means == pytest.approx(actual.heuristics[PolicyLabel("sjf", "now")])
-    assert beyond(actual.sjf, actual.sjf, actual.parts) == 0
+    assert violation(actual.sjf, actual.sjf, actual.parts) == 0
     pushed = {**actual.sjf, "wait": 2 * WAIT_LIMIT * np.maximum(actual.sjf["wait"], 1.0)}
-    assert beyond(pushed, actual.sjf, actual.parts) > 0.9
+    assert violation(pushed, actual.sjf, actual.parts) > 0.9
 
 
 def test_a_broken_limit_loses_against_a_respected_one() -> None:
@@ -296,10 +303,10 @@ def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
     ]
     policy_values = {name: np.array([item[name] for item in played]) for name in played[0]}
     reported = actual.run(First())["hoarding"]
-    assert reported == pytest.approx(beyond(policy_values, actual.sjf, actual.parts))
+    assert reported == pytest.approx(violation(policy_values, actual.sjf, actual.parts))
     pushed = actual.sjf | {"wait": actual.sjf["wait"] * np.where(actual.parts == 0, 3.0, 1.0)}
-    assert beyond(pushed, actual.sjf, actual.parts) == pytest.approx(3.0 / (WAIT_LIMIT * MARGIN) - 1)
-    assert beyond(pushed, actual.sjf, np.zeros(15, np.int64)) == 0
+    assert violation(pushed, actual.sjf, actual.parts) == pytest.approx(3.0 / (WAIT_LIMIT * MARGIN) - 1)
+    assert violation(pushed, actual.sjf, np.zeros(15, np.int64)) == 0
 
 
 def test_parts_with_few_episodes_are_validated_together() -> None:

@@ -9,15 +9,15 @@ import pytest
 
 from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
-from rlsched.learn.selection import MARGIN, hoarding_excess
-from tests.learn.test_selection import HEURISTIC
+from rlsched.learn.selection import MARGIN
+from tests.learn.test_selection import HEURISTIC, violation
 
 
 def hoarded(parts: Sequence[int] = (0,), **matching: Sequence[float]) -> float:
-    """Excess of a policy with these figures, where sjf has those of `HEURISTIC` in every episode."""
+    """What is told of a policy with these figures, where sjf has those of `HEURISTIC` in every episode."""
     sjf = {name: np.full(len(parts), value) for name, value in HEURISTIC.items()}
     changed = {name: np.array(item) for name, item in matching.items()}
-    return max(hoarding_excess(sjf | changed, sjf, np.array(parts)), 0.0)
+    return violation(sjf | changed, sjf, np.array(parts))
 
 
 def test_hoarding_is_what_is_beyond_the_limits() -> None:
@@ -56,13 +56,11 @@ def test_a_part_in_which_few_episodes_are_beyond_may_be_so_by_chance() -> None:
 def test_where_sjf_never_waits_a_part_may_wait_seconds_in_some_episodes_only() -> None:
     idle = {name: np.full(16, value) for name, value in {**HEURISTIC, "wait": 0.0}.items()}
     parts = np.arange(16) // 8
-    assert hoarding_excess(idle | {"wait": np.full(16, 1.0)}, idle, parts) == 0
-    minutes = hoarding_excess(idle | {"wait": np.full(16, 60.0)}, idle, parts)
+    assert violation(idle | {"wait": np.full(16, 1.0)}, idle, parts) == 0
+    minutes = violation(idle | {"wait": np.full(16, 60.0)}, idle, parts)
     assert minutes == pytest.approx(60.0 / (WAIT_LIMIT * MARGIN) - 1)
     hardly = idle | {"wait": np.where(np.arange(16) % 8 == 0, 0.08, 0.0)}
-    assert hoarding_excess(hardly | {"wait": np.full(16, 60.0)}, hardly, parts) == pytest.approx(
-        minutes, rel=1e-2
-    )
+    assert violation(hardly | {"wait": np.full(16, 60.0)}, hardly, parts) == pytest.approx(minutes, rel=1e-2)
 
 
 @pytest.mark.parametrize("parts", [np.zeros(4, np.int64), np.array([0, 0, 1, 1])])
@@ -74,7 +72,7 @@ def test_a_policy_that_starts_no_job_is_scored_by_unfinished_jobs(parts: np.ndar
         "schedule_span": np.array([np.nan, 2.0, 2.0, 2.0]),
         "completion_ratio": np.array([0.0, 0.5, 0.5, 0.5]),
     }
-    assert hoarding_excess(idle, sjf, parts) == pytest.approx(0.9 / 0.375 - 1)
+    assert violation(idle, sjf, parts) == pytest.approx(0.9 / 0.375 - 1)
 
 
 def test_shares_of_what_sjf_waits_in_the_same_episodes() -> None:
@@ -82,11 +80,11 @@ def test_shares_of_what_sjf_waits_in_the_same_episodes() -> None:
     sjf = {name: np.full(16, value) for name, value in HEURISTIC.items()}
     sjf["wait"] = np.geomspace(100.0, 10_000.0, 16)
     changed = sjf | {"wait": 2.0 * sjf["wait"]}
-    assert hoarding_excess(changed, sjf, np.arange(16) // 8) == pytest.approx(2.0 / (WAIT_LIMIT * MARGIN) - 1)
+    assert violation(changed, sjf, np.arange(16) // 8) == pytest.approx(2.0 / (WAIT_LIMIT * MARGIN) - 1)
 
 
 def test_a_queue_that_is_always_empty_allows_seconds() -> None:
     idle = {name: np.array([value]) for name, value in {**HEURISTIC, "wait": 0.0}.items()}
-    waits = [hoarding_excess(idle | {"wait": np.array([wait])}, idle, np.array([0])) for wait in (1.0, 2.0)]
+    waits = [violation(idle | {"wait": np.array([wait])}, idle, np.array([0])) for wait in (1.0, 2.0)]
     assert waits[0] == 0
     assert waits[1] > 0
