@@ -131,7 +131,7 @@ def test_what_cannot_be_measured_or_drawn(rlsched: Run, run_folder: Path, tmp_pa
 
 def test_figures_are_relative_to_another_service() -> None:
     def measured(case: str, replicas: int, clients: int, states: int, answered: int) -> Measured:
-        return Measured(case, replicas, clients, states, Load(answered, {}, 0, 2.0, 1.0, 9.0, 10.0))
+        return Measured(case, replicas, clients, states, Load(answered, {}, 0, 2.0, 1.0, 9.0))
 
     rows = figures(
         [
