@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rlsched.cli.bench_figures import Figure
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
-from rlsched.scenario import Episode, LublinWorkload, Scenario, SwfWorkload
+from rlsched.scenario import EpisodeSettings, LublinWorkload, Scenario, SwfWorkload
 from rlsched.scenario import load as load_scenario
 from rlsched.sim.caching import cached
 from rlsched.sim.replay import Replayer
@@ -89,7 +89,7 @@ def measure_core(
 def sequences(scenario: Scenario, seed: int) -> tuple[list[JobTable], list[int]]:
     """Draw sequences of jobs of a scenario; these, and the units of its cluster by resource."""
     rng = np.random.default_rng(seed)
-    source = _opened(scenario.model_copy(update={"episode": Episode(jobs=JOBS)}))
+    source = _opened(scenario.model_copy(update={"episode": EpisodeSettings(jobs=JOBS)}))
     drawn = [source.training(rng).jobs for _ in range(SEQUENCES)]
     return drawn, [int(resource.units or 0) for resource in source.cluster.resources]
 
@@ -127,7 +127,7 @@ def _with_episodes(scenario: Scenario) -> Scenario:
     """Set the episode length to `JOBS`, unless ticks end the episodes."""
     if scenario.decision.tick_driven:
         return scenario
-    return scenario.model_copy(update={"episode": Episode(jobs=JOBS)})
+    return scenario.model_copy(update={"episode": EpisodeSettings(jobs=JOBS)})
 
 
 def memory(scenario: Scenario, seed: int) -> Figure:

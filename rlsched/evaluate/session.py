@@ -9,7 +9,7 @@ from typing import Literal
 from rlsched.errors import BadInputError
 from rlsched.evaluate.compare import PROTOCOL_JOBS, PROTOCOL_OFFSETS, Comparison, compare
 from rlsched.evaluate.policy import EvaluationEpisode, Policy
-from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.scenario import EpisodeSettings, Scenario, SwfWorkload
 from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
 from rlsched.workloads.source import Source, TraceSource, open_source
 
@@ -163,11 +163,11 @@ def _settled(scenario: Scenario, choice: Choice) -> Scenario:
         jobs, offsets = None, ()
     if choice.offsets and not isinstance(workload, SwfWorkload):
         raise BadInputError("--offsets", "are rows of a trace", "name a trace, or draw with --episodes")
-    episode = Episode(jobs=jobs, offsets=offsets, end=end, max_ticks=max_ticks)
+    episode = EpisodeSettings(jobs=jobs, offsets=offsets, end=end, max_ticks=max_ticks)
     return scenario.model_copy(update={"episode": episode})
 
 
-def _without_offsets(episode: Episode) -> Episode:
+def _without_offsets(episode: EpisodeSettings) -> EpisodeSettings:
     """Settings to open the source with: offsets are checked here, where their option names are known."""
     return episode.model_copy(update={"offsets": ()})
 

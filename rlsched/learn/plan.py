@@ -21,7 +21,7 @@ from rlsched.learn.selection import Validation
 from rlsched.learn.warm_start import check_teacher
 from rlsched.offline.check import check_for
 from rlsched.offline.manifest import MANIFEST, read_manifest
-from rlsched.scenario import Episode, RelativeLimit, Scenario, files, rooted
+from rlsched.scenario import EpisodeSettings, RelativeLimit, Scenario, files, rooted
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
 
@@ -141,7 +141,7 @@ def validation_of(scenario: Scenario, config: ResolvedConfig, feed: EpisodeFeed)
     if np.bincount(parts).min() < LEAST_EPISODES:  # too few to measure hoarding in a part
         parts = np.zeros_like(parts)
     if not scenario.decision.tick_driven:  # in validation all jobs must finish
-        scenario = scenario.model_copy(update={"episode": Episode(jobs=scenario.episode.jobs)})
+        scenario = scenario.model_copy(update={"episode": EpisodeSettings(jobs=scenario.episode.jobs)})
     return Validation.of(scenario, feed.units, episodes, config.validation.metric, parts)
 
 

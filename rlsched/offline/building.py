@@ -14,7 +14,7 @@ from rlsched.files import Alone, hidden
 from rlsched.offline.columns import Shape
 from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import Doings, Manifest
-from rlsched.offline.record import EpisodeEntry
+from rlsched.offline.record import EpisodeSummary
 from rlsched.offline.shards import Shard, ShardWriter, shard_name
 from rlsched.scenario import Scenario
 from rlsched.versions import versions
@@ -59,7 +59,7 @@ class NewDataset:
             self._writer = ShardWriter(self._folder / shard_name(len(self._shards)), rows.schema)
         self._writer.write(rows)
 
-    def end_shard(self, episodes: Sequence[EpisodeEntry]) -> None:
+    def end_shard(self, episodes: Sequence[EpisodeSummary]) -> None:
         """Write the open shard to its end, if there is one; these are its episodes.
 
         Raises:

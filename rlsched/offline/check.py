@@ -18,7 +18,7 @@ from rlsched.files import checksum, quoted
 from rlsched.offline.columns import Shape
 from rlsched.offline.folder import SETTINGS
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest
-from rlsched.offline.record import EpisodeEntry, shape_of
+from rlsched.offline.record import EpisodeSummary, shape_of
 from rlsched.offline.rows import BrokenError, Rows
 from rlsched.offline.shards import ENDING, Shard, episodes_of, first_line, open_shard
 from rlsched.scenario import Scenario
@@ -94,7 +94,7 @@ def _said_wrong(manifest: Manifest, doings: Doings) -> list[str]:
     return []
 
 
-def read_through(path: Path, shard: Shard, episodes: Sequence[EpisodeEntry]) -> None:
+def read_through(path: Path, shard: Shard, episodes: Sequence[EpisodeSummary]) -> None:
     """Read a shard from its beginning to its end.
 
     Raises:
@@ -204,7 +204,7 @@ def _check_shard(
         )
 
 
-def _entries(path: Path) -> list[EpisodeEntry]:
+def _entries(path: Path) -> list[EpisodeSummary]:
     try:
         return episodes_of(path)
     except BadInputError as error:

@@ -23,7 +23,7 @@ from rlsched.offline.check import read_through
 from rlsched.offline.folder import PACKAGES, VERSION, DatasetFolder, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, turns
-from rlsched.offline.record import EpisodeEntry, Recording, episode_name, shape_of
+from rlsched.offline.record import EpisodeSummary, Recording, episode_name, shape_of
 from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_of
 from rlsched.scenario import Scenario, files, rooted
 from rlsched.versions import versions
@@ -55,7 +55,7 @@ class Standing:
     episodes: int = 0
     doings: Doings = field(default_factory=Doings)
 
-    def add(self, episodes: list[EpisodeEntry]) -> None:
+    def add(self, episodes: list[EpisodeSummary]) -> None:
         """Add the episodes of a shard."""
         self.rows += sum(episode.rows for episode in episodes)
         self.episodes += len(episodes)

@@ -19,7 +19,7 @@ from rlsched.offline.collect import SHARD_ROWS
 from rlsched.offline.columns import VECTORS, Names, Shape, table
 from rlsched.offline.foreign import Columns, Foreign, completed
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.record import ROW_GROUP_BYTES, EpisodeEntry, episode_name, shape_of
+from rlsched.offline.record import ROW_GROUP_BYTES, EpisodeSummary, episode_name, shape_of
 from rlsched.offline.rewrite import SAME
 from rlsched.offline.rows import BrokenError, Rows
 from rlsched.scenario import PRIVILEGED, Scenario
@@ -174,7 +174,7 @@ class _Writing:
         self._group_rows = max(1, ROW_GROUP_BYTES // shape.row_bytes)
         self._checked = Rows(shape, known=set(), known_episodes=set())
         self._waiting: list[pa.Table] = []
-        self._entries: list[EpisodeEntry] = []
+        self._entries: list[EpisodeSummary] = []
         self._rows = 0
         self.count, self.left_out = 0, 0
         self.chances = True
@@ -197,7 +197,7 @@ class _Writing:
                 self._write()
         reward = float(columns["rewards"].sum())
         self._entries.append(
-            EpisodeEntry(eps_id=name, behavior=behavior, rows=rows, reward=reward, metrics={})
+            EpisodeSummary(eps_id=name, behavior=behavior, rows=rows, reward=reward, metrics={})
         )
         self._rows += rows
         if self._rows >= SHARD_ROWS:

@@ -15,7 +15,7 @@ from rlsched.files import quoted
 from rlsched.json_files import parse_json, without_checksum
 from rlsched.offline.columns import Shape
 from rlsched.offline.recipe import Recipe
-from rlsched.offline.record import EpisodeEntry
+from rlsched.offline.record import EpisodeSummary
 from rlsched.offline.shards import Shard
 from rlsched.scenario import PRIVILEGED, Scenario
 from rlsched.settings import Frozen
@@ -83,7 +83,7 @@ class Doings:
         self._rewards: dict[str, Tally] = {}
         self._metrics: dict[str, dict[str, Tally]] = {}
 
-    def add(self, episodes: Iterable[EpisodeEntry]) -> None:
+    def add(self, episodes: Iterable[EpisodeSummary]) -> None:
         """Some more, in order."""
         for episode in episodes:
             if not episode.rows:

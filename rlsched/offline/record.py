@@ -28,8 +28,8 @@ DRAWN, NOISE = range(2)
 """Streams of random numbers below a seed: one per episode, one per shard."""
 
 
-class EpisodeEntry(Frozen):
-    """Facts about an episode that are stored besides its rows.
+class EpisodeSummary(Frozen):
+    """Summary of an episode, stored besides its rows.
 
     Attributes:
         eps_id: of its rows.
@@ -64,7 +64,7 @@ class Recording:
         behaviors: (episodes,) index of the behavior policy of each, see `recipe.turns`.
 
     Attributes:
-        episodes: entries of the episodes that have ended.
+        episodes: summaries of the episodes that have ended.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Recording:
         self._costs = [TERMS.index(name) for name in self.shape.costs]
         self._rewards = np.zeros(count)
         self._rows = np.zeros(count, np.int64)
-        self.episodes: list[EpisodeEntry] = []
+        self.episodes: list[EpisodeSummary] = []
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows, one row group after the other: in each, episode by episode."""
@@ -115,7 +115,7 @@ class Recording:
             if isinstance(actor, RecordedActor):
                 metrics |= actor.followed(env)
             self.episodes.append(
-                EpisodeEntry(
+                EpisodeSummary(
                     eps_id=self._name(env),
                     behavior=self.behaviors[self.behavior_of[env]].label,
                     rows=int(self._rows[env]),

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rlsched.errors import BadInputError
 from rlsched.offline.building import NewDataset
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.record import EpisodeEntry
+from rlsched.offline.record import EpisodeSummary
 from rlsched.offline.shards import episodes_of, open_shard, read_group
 
 SAME = ("cluster", "decision", "observation", "objective")
@@ -41,7 +41,7 @@ class Source:
     manifest: Manifest
     prefix: str = ""
 
-    def episodes(self) -> list[EpisodeEntry]:
+    def episodes(self) -> list[EpisodeSummary]:
         """All that have rows, in order."""
         entries = [entry for shard in self.manifest.shards for entry in episodes_of(self.folder / shard.file)]
         return [entry for entry in entries if entry.rows]
@@ -212,7 +212,7 @@ class _Parts:
         self.dataset = NewDataset(part.folder)
 
     def take(
-        self, table: pa.Table, entries: Sequence[EpisodeEntry], chosen: frozenset[str], prefix: str
+        self, table: pa.Table, entries: Sequence[EpisodeSummary], chosen: frozenset[str], prefix: str
     ) -> None:
         """Add the rows that it chose."""
         names = pa.array([entry.eps_id for entry in entries if entry.eps_id in chosen], pa.string())
@@ -225,7 +225,7 @@ class _Parts:
             rows = rows.set_column(at, rows.schema.field(at), named)
         self.dataset.write(rows)
 
-    def end_of_shard(self, entries: Sequence[EpisodeEntry], chosen: frozenset[str], prefix: str) -> None:
+    def end_of_shard(self, entries: Sequence[EpisodeSummary], chosen: frozenset[str], prefix: str) -> None:
         """Write the shard to its end, if there is one."""
         self.dataset.end_shard(
             [

@@ -18,7 +18,7 @@ from pydantic import Field
 from rlsched.errors import BadInputError
 from rlsched.files import checksum, quoted, unfinished_name
 from rlsched.json_files import parse_json
-from rlsched.offline.record import EpisodeEntry
+from rlsched.offline.record import EpisodeSummary
 from rlsched.settings import Frozen
 
 ENDING = ".parquet"
@@ -88,7 +88,7 @@ class ShardWriter:
         if len(self._waiting) > WAITING:
             self._waiting.popleft().result()
 
-    def close(self, episodes: Sequence[EpisodeEntry]) -> Future[Shard]:
+    def close(self, episodes: Sequence[EpisodeSummary]) -> Future[Shard]:
         """Let the thread finish the file and give it its name; the shard, once it is there."""
         finished = self._thread.submit(self._finish, list(episodes))
         self._thread.shutdown(wait=False)
@@ -99,7 +99,7 @@ class ShardWriter:
         self._thread.shutdown(cancel_futures=True)
         self._let_go()
 
-    def _finish(self, episodes: list[EpisodeEntry]) -> Shard:
+    def _finish(self, episodes: list[EpisodeSummary]) -> Shard:
         try:
             for written in self._waiting:
                 written.result()
@@ -204,7 +204,7 @@ def first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".")
 
 
-def episodes_of(path: Path) -> list[EpisodeEntry]:
+def episodes_of(path: Path) -> list[EpisodeSummary]:
     """Entries of the episodes in a shard.
 
     Raises:
@@ -215,7 +215,7 @@ def episodes_of(path: Path) -> list[EpisodeEntry]:
     if facts is None:
         raise BadInputError(str(path), "does not say what its episodes came to", "collect it again")
     try:
-        return [EpisodeEntry.model_validate(entry) for entry in parse_json(facts)["episodes"]]
+        return [EpisodeSummary.model_validate(entry) for entry in parse_json(facts)["episodes"]]
     except (ValueError, TypeError, LookupError) as error:  # of JSON, of text, of pydantic
         raise BadInputError(
             str(path),

@@ -5,7 +5,7 @@
 
 from rlsched.scenario.cluster import Cluster, Resource
 from rlsched.scenario.decision import Admission, Decision
-from rlsched.scenario.episode import Episode
+from rlsched.scenario.episode import EpisodeSettings
 from rlsched.scenario.loading import as_scenario, files, load, names, parse, rooted
 from rlsched.scenario.objective import OBJECTIVE_PRESETS, Limit, Objective, RelativeLimit
 from rlsched.scenario.observation import PRIVILEGED, Observation, ObservationBlock
@@ -37,7 +37,7 @@ __all__ = [
     "CostTerm",
     "Decision",
     "Enrichment",
-    "Episode",
+    "EpisodeSettings",
     "Estimates",
     "ExactEstimates",
     "GaussianEstimates",

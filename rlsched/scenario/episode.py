@@ -14,7 +14,7 @@ from rlsched.scenario.bounds import (
 from rlsched.settings import Frozen, SettingError
 
 
-class Episode(Frozen):
+class EpisodeSettings(Frozen):
     """The length of an episode, and where it starts in a trace."""
 
     jobs: int | None = Field(
@@ -36,7 +36,7 @@ class Episode(Frozen):
     )
 
     @model_validator(mode="after")
-    def _ends(self) -> Episode:
+    def _ends(self) -> EpisodeSettings:
         if self.end == "max_ticks" and self.max_ticks is None:
             raise SettingError("max_ticks", "is missing where end is max_ticks", "set episode.max_ticks=N")
         if self.end != "max_ticks" and self.max_ticks is not None:

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from rlsched.scenario.cluster import Cluster
 from rlsched.scenario.decision import Decision
-from rlsched.scenario.episode import Episode
+from rlsched.scenario.episode import EpisodeSettings
 from rlsched.scenario.objective import Objective
 from rlsched.scenario.observation import Observation
 from rlsched.scenario.power import Power
@@ -33,7 +33,7 @@ class Scenario(Frozen):
     decision: Decision = Decision()
     observation: Observation = Observation()
     objective: Objective = Objective()
-    episode: Episode = Episode()
+    episode: EpisodeSettings = EpisodeSettings()
 
     @property
     def linked(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlsched.scenario import Episode, MixtureWorkload, Scenario, SwfWorkload
+from rlsched.scenario import EpisodeSettings, MixtureWorkload, Scenario, SwfWorkload
 from rlsched.workloads.days import DAY_S
 from rlsched.workloads.source import TraceSource, open_source
 from rlsched.workloads.statistics import Sample
@@ -31,7 +31,7 @@ def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
         drawn = workload.resample == "always"
         if not drawn:  # training resamples days of the same jobs
             workload = workload.model_copy(update={"resample": "never"})
-    episode = Episode(jobs=max(1, jobs // PARTS if mixed else jobs) if drawn else None)
+    episode = EpisodeSettings(jobs=max(1, jobs // PARTS if mixed else jobs) if drawn else None)
     source = open_source(
         scenario.model_copy(update={"workload": workload, "episode": episode, "power": None})
     )

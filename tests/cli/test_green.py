@@ -18,7 +18,7 @@ from rlsched.cli.train_settings import settings_given
 from rlsched.learn import policy as artefact
 from rlsched.scenario import (
     Decision,
-    Episode,
+    EpisodeSettings,
     MaoWorkload,
     Objective,
     Observation,
@@ -332,7 +332,7 @@ def test_the_manual_names_every_shipped_scenario_and_known_keys() -> None:
         "workload": (PoissonWorkload, MaoWorkload, SwfWorkload),
         "power": (Power,),
         "decision": (Decision,),
-        "episode": (Episode,),
+        "episode": (EpisodeSettings,),
         "observation": (Observation,),
         "objective": (Objective,),
     }

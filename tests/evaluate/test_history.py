@@ -172,7 +172,7 @@ def test_an_episode_that_is_over_at_once() -> None:
     values, units, episode = a_game(3)
     jobs = episode.jobs.take(np.arange(1))
     ending = values.model_copy(
-        update={"episode": scenario.Episode(jobs=None, end="no_new_job"), "power": None}
+        update={"episode": scenario.EpisodeSettings(jobs=None, end="no_new_job"), "power": None}
     )
     history = record(
         HeuristicPolicy("fcfs", "now", scenario=ending), replace(episode, jobs=jobs, power=None), units

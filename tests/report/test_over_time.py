@@ -265,7 +265,7 @@ def test_a_film(session: Session) -> None:
 
 def test_an_episode_without_a_tick_is_no_film(session: Session) -> None:
     ending = session.scenario.model_copy(
-        update={"episode": scenario.Episode(jobs=None, end="no_new_job"), "power": None}
+        update={"episode": scenario.EpisodeSettings(jobs=None, end="no_new_job"), "power": None}
     )
     jobs = session.episodes[0].jobs.take(np.arange(1))
     episode = replace(session.episodes[0], jobs=jobs, power=None)

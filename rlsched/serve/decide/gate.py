@@ -20,7 +20,7 @@ from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.files import write_whole
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.report.words import gate_line, written
-from rlsched.scenario import Episode, Scenario, SwfWorkload
+from rlsched.scenario import EpisodeSettings, Scenario, SwfWorkload
 from rlsched.serve.decide.fallback import rules_of
 from rlsched.serve.settings import Gate
 
@@ -113,7 +113,7 @@ def _session(scenario: Scenario, gate: Gate) -> Session:
     )
     jobs = gate.jobs or scenario.episode.jobs
     if jobs is None and not scenario.decision.tick_driven:
-        jobs = Episode().jobs  # a policy of whole traces, or of some time, which only a horizon knows of
+        jobs = EpisodeSettings().jobs  # without a horizon an episode has a number of jobs
     episode = scenario.episode.model_copy(update={"jobs": jobs, "offsets": ()})
     site = scenario.model_copy(update={"workload": workload, "cluster": cluster, "episode": episode})
     try:

@@ -16,7 +16,7 @@ from rlsched.learn.policy import NetworkPolicy
 from rlsched.offline.columns import Names, table
 from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
-from rlsched.offline.record import EpisodeEntry, episode_name
+from rlsched.offline.record import EpisodeSummary, episode_name
 from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_name
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.ledger.records import Record
@@ -125,7 +125,7 @@ class LogDataset:
         self._doings.add(entries)
         self._publish()
 
-    def _write_episode(self, writer: ShardWriter, number: int, rows: list[dict[str, Any]]) -> EpisodeEntry:
+    def _write_episode(self, writer: ShardWriter, number: int, rows: list[dict[str, Any]]) -> EpisodeSummary:
         count, behavior = len(rows), rows[0]["behavior"]
         columns: dict[str, NDArray[Any]] = {
             name: np.stack([row[name] for row in rows])
@@ -148,7 +148,7 @@ class LogDataset:
             "behavior": Names([behavior], np.zeros(count, np.int64)),
         }
         writer.write(table(self.builder.shape, columns, words))
-        return EpisodeEntry(
+        return EpisodeSummary(
             eps_id=name,
             behavior=behavior,
             rows=count,
