@@ -109,7 +109,7 @@ def test_other_actions_compete_with_the_best_job() -> None:
     scores = heads(encoded)
     jobs, rest = scores[:, : layout.window], scores[:, layout.window :]
     best = jobs.max(1, keepdim=True).values.where(mask[:, : layout.window].any(1, keepdim=True), 0.0)
-    added = torch.cat([head(encoded.around) for head in heads.others], 1)
+    added = torch.cat([head(encoded.around) for head in heads.other_actions], 1)
     torch.testing.assert_close(rest, best + added, rtol=1e-5, atol=1e-5)
     assert rest.shape[1] == 2
     assert float((rest[::5, 0] - rest[::5, 1]).detach().abs().min()) > 0
@@ -212,7 +212,7 @@ def test_waiting_gets_a_gradient_where_there_is_a_choice() -> None:
     mask[:, 0] = 1
     net = build_policy(layout, Network())
     torch.distributions.Categorical(logits=net(vectors, mask)).log_prob(mask.argmax(1)).sum().backward()
-    last = [value for name, value in net.others.named_parameters() if name.startswith("0.2.")]
+    last = [value for name, value in net.other_actions.named_parameters() if name.startswith("0.2.")]
     assert len(last) == 2
     assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in last)
 

@@ -170,6 +170,20 @@ def text(content: str) -> Callable[[Path], None]:
     return lambda folder: (folder / "policy.json").write_text(content) and None
 
 
+@pytest.mark.parametrize("kind", ["job_scorer", "priority"])
+def test_weights_with_former_names_still_load(small: Scenario, tmp_path: Path, kind: str) -> None:
+    policy = policy_of(small, kind)
+    policy.save(folder := tmp_path / "p")
+    saved = load_file(folder / "weights.safetensors")
+    former = {name.replace("other_actions", "others"): value for name, value in saved.items()}
+    assert former.keys() != saved.keys()
+    save_file(former, folder / "weights.safetensors")
+    edited(weights=checksum(folder / "weights.safetensors"))(folder)
+    obs, mask = (part.numpy() for part in met(small.public))
+    again = load_policy(folder)
+    assert (again.act(obs, mask.astype(np.int8)) == policy.act(obs, mask.astype(np.int8))).all()
+
+
 def weights(keep: float, flip: bool = False) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
         content = bytearray((folder / "weights.safetensors").read_bytes())

@@ -196,14 +196,14 @@ def test_parameters_round_trip_in_their_order(name: str, hidden: int) -> None:
     features, reasons = len(layout.features("jobs")), len(other_features(layout))
     order = ["order"] if name == "history" else []
     assert list(dict(net.named_parameters())) == [
-        *("weights", *order, "of_job", "of_state", "bias", "out", "others", "constants")
+        *("weights", *order, "of_job", "of_state", "bias", "out", "other_actions", "constants")
     ]
     assert net.weights.tolist() == values[:features].tolist()
     if net.order is not None:
         assert net.order.flatten().tolist() == values[features : 7 * features].tolist()
     rest = layout.num_actions - layout.window
     assert net.constants.tolist() == values[-rest:].tolist()
-    assert net.others.flatten().tolist() == values[-rest * (reasons + 1) : -rest].tolist()
+    assert net.other_actions.flatten().tolist() == values[-rest * (reasons + 1) : -rest].tolist()
 
 
 def test_the_network_copies_its_parameters() -> None:
@@ -237,7 +237,7 @@ def test_it_begins_with_zeros_or_on_a_horizon_with_what_fills_the_cluster(
     actual = dict(zip(layout.features("jobs"), net.weights.tolist(), strict=True))
     assert {key: value for key, value in actual.items() if value} == weights
     assert net.constants[-1].item() == noop
-    assert not net.others.any()
+    assert not net.other_actions.any()
 
 
 def test_at_first_nothing_is_suspended_just_because_nothing_fits() -> None:

@@ -64,3 +64,13 @@ def test_weights_of_what_is_imitated() -> None:
     expected = np.minimum(np.exp(advantages.numpy() / (0.5 * spread)), 20.0)
     assert expected.max() == 20
     torch.testing.assert_close(regression_weights(advantages, "exp", 0.5), torch.tensor(expected))
+
+
+def test_a_state_with_former_names_still_loads() -> None:
+    saved = PopArt(1.0, 0.1, 10.0)
+    saved.update(torch.tensor([2.0, 4.0]))
+    state = dict(saved.state_dict())
+    state["seen"] = state.pop("updates")
+    again = PopArt(0.0, 0.1, 10.0)
+    again.load_state_dict(state)
+    assert (int(again.updates), float(again.mean)) == (1, 3.0)

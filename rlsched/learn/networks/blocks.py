@@ -25,6 +25,25 @@ def unchanged(state: Tensor) -> Tensor:
     return state
 
 
+FORMER_NAMES = {"others": "other_actions", "seen": "updates"}
+"""Attribute of networks before 0.2 -> its name now, for weights that were saved then."""
+
+
+def present_name(parameter: str) -> str:
+    """The name that a saved parameter has now."""
+    return ".".join(FORMER_NAMES.get(part, part) for part in parameter.split("."))
+
+
+def accept_former_names(module: nn.Module) -> None:
+    """Let a module load states that were saved when its attributes had the `FORMER_NAMES`."""
+    module.register_load_state_dict_pre_hook(_rename_parameters)  # type: ignore[no-untyped-call]
+
+
+def _rename_parameters(_module: nn.Module, state: dict[str, Tensor], prefix: str, *_details: Any) -> None:
+    for name in [name for name in state if name.startswith(prefix) and name != present_name(name)]:
+        state[present_name(name)] = state.pop(name)
+
+
 def masked(logits: Tensor, mask: Tensor) -> Tensor:
     """Logits (batch, actions) with illegal actions at the finite minimum."""
     return logits.masked_fill(mask < 0.5, ILLEGAL)

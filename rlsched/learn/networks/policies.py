@@ -21,6 +21,7 @@ from rlsched.learn.networks.blocks import (
     Blocks,
     EncodedPolicy,
     Recall,
+    accept_former_names,
     context_size,
     masked,
     unchanged,
@@ -157,10 +158,13 @@ class JobHeads(nn.Module):
 
     def __init__(self, hidden: Sequence[int], num_others: int) -> None:
         super().__init__()
+        accept_former_names(self)
         width = hidden[0]
         self.hidden = tuple(hidden)
         self.body = mlp([width, *hidden[1:], 1], last_gain=0.01)
-        self.others = nn.ModuleList(mlp([2 * width, width, 1], last_gain=0.01) for _ in range(num_others))
+        self.other_actions = nn.ModuleList(
+            mlp([2 * width, width, 1], last_gain=0.01) for _ in range(num_others)
+        )
 
     def action_scores(self, scores: Tensor, encoded: Encoded, scale: float = 1.0) -> Tensor:
         """Scores (batch, actions), `ILLEGAL` where a job may not be chosen.
@@ -171,7 +175,7 @@ class JobHeads(nn.Module):
             scale: factor of the scores of other actions.
         """
         jobs = torch.full_like(encoded.legal, ILLEGAL).index_put((encoded.env, encoded.slot), scores)
-        return torch.cat([jobs, *(scale * head(encoded.around) for head in self.others)], dim=1)
+        return torch.cat([jobs, *(scale * head(encoded.around) for head in self.other_actions)], dim=1)
 
 
 class JobAdvantage(JobHeads):
@@ -180,7 +184,7 @@ class JobAdvantage(JobHeads):
     def forward(self, encoded: Encoded) -> Tensor:
         """Scores (batch, actions), `ILLEGAL` where a job may not be chosen."""
         scores = self.action_scores(self.body(encoded.hidden).squeeze(-1), encoded)
-        jobs, other_scores = torch.split(scores, [encoded.legal.shape[1], len(self.others)], dim=1)
+        jobs, other_scores = torch.split(scores, [encoded.legal.shape[1], len(self.other_actions)], dim=1)
         best = jobs.max(dim=1, keepdim=True).values
         return torch.cat([jobs, other_scores + best.where(best > ILLEGAL / 2, 0.0)], dim=1)
 
@@ -245,7 +249,7 @@ class JobScorer(JobHeads, EncodedPolicy):
     @torch.no_grad()
     def shift_noop(self, amount: float) -> None:
         """Add an amount to the logit of the no-op."""
-        head = self.others[-1]
+        head = self.other_actions[-1]
         assert isinstance(head, nn.Sequential)
         last = head[-1]
         assert isinstance(last, nn.Linear)
@@ -253,7 +257,7 @@ class JobScorer(JobHeads, EncodedPolicy):
 
     def judge(self) -> nn.Module:
         """New head that scores all actions from the encoding: -> (batch, actions)."""
-        return JobAdvantage(self.hidden, len(self.others))
+        return JobAdvantage(self.hidden, len(self.other_actions))
 
 
 def build_policy(layout: Layout, network: Network) -> nn.Module:

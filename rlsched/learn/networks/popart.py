@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from rlsched.learn.networks.blocks import accept_former_names
+
 LEAST_SPREAD = 1e-2
 """Smallest standard deviation of targets, in units of reward, so that equal targets are not scaled up."""
 
@@ -25,14 +27,15 @@ class PopArt(nn.Module):
 
     mean: Tensor
     square: Tensor
-    seen: Tensor
+    updates: Tensor
 
     def __init__(self, mean: float, rate: float, scale: float) -> None:
         super().__init__()
+        accept_former_names(self)
         self.rate, self.scale = rate, scale
         self.register_buffer("mean", torch.tensor(float(mean)))
         self.register_buffer("square", torch.tensor(float(mean) ** 2 + 1.0 / scale**2))
-        self.register_buffer("seen", torch.tensor(0))  # minibatches
+        self.register_buffer("updates", torch.tensor(0))  # minibatches
 
     @property
     def spread(self) -> Tensor:
@@ -67,8 +70,8 @@ class PopArt(nn.Module):
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.all_reduce(moments)
             moments /= torch.distributed.get_world_size()
-        self.seen += 1
-        rate = max(self.rate, 1.0 / int(self.seen))
+        self.updates += 1
+        rate = max(self.rate, 1.0 / int(self.updates))
         self.mean.lerp_(moments[0], rate)
         self.square.lerp_(moments[1], rate)
         return float(unit / self.unit), float((mean - self.mean) / self.unit)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.learn.networks.blocks import ILLEGAL, Blocks, masked, order_features
+from rlsched.learn.networks.blocks import ILLEGAL, Blocks, accept_former_names, masked, order_features
 from rlsched.sim.caching import cached
 from rlsched.sim.layout import Block, Layout
 
@@ -68,6 +68,7 @@ class PriorityNet(nn.Module):
 
     def __init__(self, layout: Layout, hidden: int) -> None:
         super().__init__()
+        accept_former_names(self)
         self.blocks = Blocks(layout)
         names = layout.features("jobs")
         self.state_names = [block.name for block in state_blocks(layout)]
@@ -82,7 +83,7 @@ class PriorityNet(nn.Module):
         self.out = nn.Parameter(torch.zeros(hidden))
         self.window, self.competes = layout.window, competes(layout)
         num_others = layout.num_actions - layout.window
-        self.others = nn.Parameter(torch.zeros(num_others, len(other_features(layout))))
+        self.other_actions = nn.Parameter(torch.zeros(num_others, len(other_features(layout))))
         noop = 1.0 if layout.horizon else 0.0
         constants = torch.full((num_others,), noop + SUSPENDING)
         constants[-1] = noop
@@ -103,7 +104,7 @@ class PriorityNet(nn.Module):
             level = best.where(has_job, 0.0)
             chosen = jobs.take_along_dim(slot.unsqueeze(2), dim=1).squeeze(1)
             reasons = torch.cat([chosen.where(has_job, 0.0), state], dim=1)
-        other_scores = level + reasons @ self.others.T + self.constants
+        other_scores = level + reasons @ self.other_actions.T + self.constants
         return masked(torch.cat([scores, other_scores], dim=1), mask)
 
     def flat(self) -> FloatArray:

@@ -8,6 +8,7 @@ import torch
 from safetensors import safe_open
 
 from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.blocks import present_name
 from rlsched.learn.networks.policies import build_policy
 from rlsched.sim.layout import Layout
 
@@ -38,7 +39,7 @@ def check_shapes(file: Path, expected: Shapes) -> None:
     """
     with safe_open(file, framework="numpy") as weights:
         names = weights.keys()
-        stored: Shapes = {name: tuple(weights.get_slice(name).get_shape()) for name in names}
+        stored: Shapes = {present_name(name): tuple(weights.get_slice(name).get_shape()) for name in names}
     for name in sorted(expected.keys() | stored.keys()):
         if expected.get(name) != stored.get(name):
             by_file, by_settings = stored.get(name, "missing"), expected.get(name, "unknown")
