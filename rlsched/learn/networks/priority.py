@@ -6,8 +6,9 @@ many candidates side by side, each in environments of its own (`PriorityCandidat
 
 from __future__ import annotations
 
-from functools import partial
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -117,6 +118,29 @@ class PriorityNet(nn.Module):
         nn.utils.vector_to_parameters(vector, self.parameters())
 
 
+# Its parts are compiled into it: as functions of their own they would be called for every job.
+# Nothing is allocated, so references need no counting, which would cost as much as the scores.
+COMPILER: dict[str, Any] = {
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "_nrt": False,
+}
+part = numba.njit(forceinline=True, **COMPILER)
+
+
+class _Sizes(NamedTuple):
+    """Offsets of the inputs of a row, and numbers of weights."""
+
+    jobs_at: int
+    history_at: int
+    history: int
+    window: int
+    features: int
+    hidden: int
+    of_best: int
+    """Features of the best job among the inputs of another action."""
+
+
 class PriorityCandidates:
     """Plays many priority functions at once: environment k decides by candidate `of[k]`.
 
@@ -133,16 +157,15 @@ class PriorityCandidates:
             raise KeyError("jobs, queue")
         self.values = np.array(values, dtype=np.float32)
         self.of = of
-        self.jobs_at = jobs.offset
         self.state_at = np.concatenate([block.offset + np.arange(block.size) for block in state])
-        self.window, self.features = jobs.shape
-        self.hidden = hidden
-        self.competes = competes(layout)
+        window, features = jobs.shape
         history = layout.block("history")
-        self.history_at, self.history = (0, 0) if history is None else (history.offset, history.size)
+        history_at, num_history = (0, 0) if history is None else (history.offset, history.size)
+        of_best = features if competes(layout) else 0
+        self.sizes = _Sizes(jobs.offset, history_at, num_history, window, features, hidden, of_best)
         # Weights of the hidden layer by input, not by unit: so all units are computed side by side.
-        at = (1 + self.history) * self.features
-        for inputs in (self.features, len(self.state_at)):
+        at = (1 + num_history) * features
+        for inputs in (features, len(self.state_at)):
             part = self.values[:, at : at + hidden * inputs]
             part[:] = part.reshape(len(part), hidden, inputs).swapaxes(1, 2).reshape(part.shape)
             at += hidden * inputs
@@ -150,91 +173,134 @@ class PriorityCandidates:
     def act(self, obs: NDArray[np.float32], mask: NDArray[np.int8], envs: IntArray) -> IntArray:
         """Actions (batch,) for observations (batch, size) and masks (batch, actions) of `envs`."""
         actions = np.empty(len(obs), np.int64)
-        _decide(
+        _decide_compiled(
             obs,
             mask,
             self.values,
             self.of[envs],
             self.state_at,
-            (self.jobs_at, self.history_at, self.history, self.window, self.features, self.hidden),
-            self.competes,
-            np.zeros(self.features, np.float32),
-            np.zeros((2, self.hidden), np.float32),
+            self.sizes,
+            np.zeros(self.sizes.features, np.float32),
+            np.zeros((2, self.sizes.hidden), np.float32),
             actions,
         )
         return actions
 
 
-# One loop over rows and actions, longer and more complex than the house allows: in functions of their own its
-# parts would be inlined or called for every job, and float sums could be rounded otherwise.
-@partial(cached, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _decide(  # noqa: C901
+@part
+def _add_state(
+    x: NDArray[np.float32],
+    p: NDArray[np.float32],
+    sizes: _Sizes,
+    state_at: IntArray,
+    weights: NDArray[np.float32],
+    context: NDArray[np.float32],
+) -> None:
+    """Write a row's weights of jobs, and what its state adds to the hidden units."""
+    features, hidden = sizes.features, sizes.hidden
+    state_weights = (1 + sizes.history + hidden) * features
+    biases = state_weights + hidden * len(state_at)
+    for h in range(hidden):
+        context[h] = p[biases + h]
+    for f in range(len(state_at)):
+        value = x[state_at[f]]
+        for h in range(hidden):
+            context[h] += p[state_weights + f * hidden + h] * value
+    for f in range(features):
+        weights[f] = p[f]
+    for k in range(sizes.history):
+        value = x[sizes.history_at + k]
+        for f in range(features):
+            weights[f] += p[(1 + k) * features + f] * value
+
+
+@part
+def _job_score(
+    x: NDArray[np.float32],
+    p: NDArray[np.float32],
+    sizes: _Sizes,
+    num_state: int,
+    weights: NDArray[np.float32],
+    context: NDArray[np.float32],
+    unit: NDArray[np.float32],
+    job: int,
+) -> np.float32:
+    """Score of a job of the window."""
+    features, hidden = sizes.features, sizes.hidden
+    job_weights = (1 + sizes.history) * features
+    out = job_weights + hidden * (features + num_state + 1)
+    at = sizes.jobs_at + job * features
+    score = np.float32(0)
+    for f in range(features):
+        score += weights[f] * x[at + f]
+    for h in range(hidden):
+        unit[h] = context[h]
+    for f in range(features):
+        value = x[at + f]
+        for h in range(hidden):
+            unit[h] += p[job_weights + f * hidden + h] * value
+    for h in range(hidden):
+        score += p[out + h] * max(unit[h], np.float32(0))
+    return score
+
+
+@part
+def _other_score(
+    x: NDArray[np.float32],
+    p: NDArray[np.float32],
+    sizes: _Sizes,
+    state_at: IntArray,
+    num_others: int,
+    k: int,
+    best_job: int,
+    level: np.float32,
+) -> np.float32:
+    """Score of another action, relative to the `level` of the best job, which is -1 where none is legal."""
+    features, of_best = sizes.features, sizes.of_best
+    inputs = of_best + len(state_at)
+    other_weights = (1 + sizes.history) * features + sizes.hidden * (features + len(state_at) + 2)
+    at = other_weights + k * inputs
+    score = level + p[other_weights + num_others * inputs + k]
+    if best_job >= 0:
+        for f in range(of_best):
+            score += p[at + f] * x[sizes.jobs_at + best_job * features + f]
+    for f in range(len(state_at)):
+        score += p[at + of_best + f] * x[state_at[f]]
+    return score
+
+
+def _decide(
     obs: NDArray[np.float32],
     mask: NDArray[np.int8],
     values: NDArray[np.float32],
     of: IntArray,
     state_at: IntArray,
-    sizes: tuple[int, int, int, int, int, int],
-    competes: bool,
+    sizes: _Sizes,
     weights: NDArray[np.float32],
     units: NDArray[np.float32],
     actions: IntArray,
 ) -> None:
     """Write into `actions` the legal action of each row with the highest score; of equal ones the first."""
     context, unit = units
-    jobs_at, history_at, history, window, features, hidden = sizes
-    state = len(state_at)
-    of_best = features if competes else 0
-    reasons = of_best + state
+    num_actions = mask.shape[1]
     for n in range(len(obs)):
         x, p = obs[n], values[of[n]]
-        job_weights = (1 + history) * features
-        state_weights = job_weights + hidden * features
-        biases = state_weights + hidden * state
-        out = biases + hidden
-        other_weights = out + hidden
-        constants = other_weights + (mask.shape[1] - window) * reasons
-        for h in range(hidden):
-            context[h] = p[biases + h]
-        for f in range(state):
-            value = x[state_at[f]]
-            for h in range(hidden):
-                context[h] += p[state_weights + f * hidden + h] * value
-        for f in range(features):
-            weights[f] = p[f]
-        for k in range(history):
-            value = x[history_at + k]
-            for f in range(features):
-                weights[f] += p[(1 + k) * features + f] * value
+        _add_state(x, p, sizes, state_at, weights, context)
         best, chosen = np.float32(0), -1
-        level, slot = np.float32(0), -1  # of the best job, which other actions may compete with
-        for action in range(mask.shape[1]):
+        level, best_job = np.float32(0), -1  # of the best job, which other actions may compete with
+        for action in range(num_actions):
             if mask[n, action] == 0:
                 continue
-            if action < window:
-                at = jobs_at + action * features
-                score = np.float32(0)
-                for f in range(features):
-                    score += weights[f] * x[at + f]
-                for h in range(hidden):
-                    unit[h] = context[h]
-                for f in range(features):
-                    value = x[at + f]
-                    for h in range(hidden):
-                        unit[h] += p[job_weights + f * hidden + h] * value
-                for h in range(hidden):
-                    score += p[out + h] * max(unit[h], np.float32(0))
+            if action < sizes.window:
+                score = _job_score(x, p, sizes, len(state_at), weights, context, unit, action)
             else:
-                k = action - window
-                at = other_weights + k * reasons
-                score = level + p[constants + k]
-                if slot >= 0:
-                    for f in range(of_best):
-                        score += p[at + f] * x[jobs_at + slot * features + f]
-                for f in range(state):
-                    score += p[at + of_best + f] * x[state_at[f]]
+                k, rest = action - sizes.window, num_actions - sizes.window
+                score = _other_score(x, p, sizes, state_at, rest, k, best_job, level)
             if chosen < 0 or score > best:
                 best, chosen = score, action
-                if competes and action < window:
-                    level, slot = score, action
+                if sizes.of_best and action < sizes.window:
+                    level, best_job = score, action
         actions[n] = chosen
+
+
+_decide_compiled = cached(_decide, **COMPILER)
