@@ -81,7 +81,14 @@ def test_dead_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert findings == [(1, "gone.md"), (2, "rlsched/gone.py")]
 
 
-def test_rules_with_more_findings_than_allowed_fail() -> None:
-    findings = [Finding("long file", "a.py", 1, "400 lines"), Finding("long function", "a.py", 1, "f")]
-    assert house_rules.beyond(findings, {"long file": 1}) == findings[1:]
-    assert house_rules.beyond(findings, {"long file": 1, "long function": 1}) == []
+def test_any_finding_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(house_rules, "all_findings", list)
+    assert house_rules.main() == 0
+    finding = Finding("long file", "a.py", 1, "400 lines")
+    monkeypatch.setattr(house_rules, "all_findings", lambda: [finding])
+    assert house_rules.main() == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "house rules: passed",
+        "a.py:1: long file: 400 lines",
+        "house rules: FAILED, 1 findings",
+    ]
