@@ -12,23 +12,23 @@ import typer
 from rlsched.cli import options, output
 from rlsched.errors import BadInputError, visible
 
-app = typer.Typer(help="Files that start clusters: clusters/ has some.", no_args_is_help=True)
+app = typer.Typer(help="Check files that start clusters, as in clusters/.", no_args_is_help=True)
 
 
 @app.callback()
 def cluster() -> None:
-    """Files that start clusters: clusters/ has some."""
+    """Check files that start clusters, as in clusters/."""
 
 
 @app.command("check")
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="As clusters/aws.yaml.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files, as clusters/aws.yaml.")],
     json: options.JsonOption = None,
 ) -> None:
     """Check files of ray up, Kubernetes with KubeRay, Slurm, Docker and compose, without a cluster.
 
-    JSON schemas check the keys, cross-checks the values that depend on each other. shellcheck and docker
-    compose are used where they are installed. Exit code 2 where there are faults, with a line for each.
+    JSON schemas check the keys, and rules check values that depend on each other. shellcheck and docker
+    compose are used if they are installed. The exit code is 2 if there are faults; each is one line.
 
     Example: rlsched cluster check clusters/aws.yaml clusters/kuberay/*.yaml
     """

@@ -120,7 +120,7 @@ def settle(
     from rlsched.learn.plan import plan
 
     if not config.algorithm.within_limits:
-        raise BadInputError("--limit", f"is not kept by {config.algo}", "use --algo ppo, or leave it out")
+        raise BadInputError("--limit", f"is not kept by {config.algo}", "use --algo ppo, or remove it")
     amounts = {name: limit for name, limit in limits.items() if not isinstance(limit, Share)}
     shares = {name: limit for name, limit in limits.items() if isinstance(limit, Share)}
     scenario = with_limits(scenario, {**amounts, **dict.fromkeys(shares)})
@@ -133,7 +133,7 @@ def settle(
     planned = plan(with_limits(scenario, dict.fromkeys(shares, 0.0)), config, folder, resume=False)
     reference = folder.path / UNCONSTRAINED if unconstrained is None else unconstrained
     if unconstrained is None:
-        say(f"first a policy that keeps no limits, in {reference}; then the one that does")
+        say(f"training a policy without limits first, in {reference}; then the one with limits")
         if not train_unconstrained(scenario, config, RunFolder(reference), display, address=address):
             return None
     return with_limits(scenario, shares_of_costs(planned, shares, reference, say))

@@ -87,7 +87,7 @@ TraceOption = Annotated[
         "--trace",
         "-t",
         metavar="FILE",
-        help="A job trace (SWF, plain or gzip), on the machine of its header or in a --scenario of a trace.",
+        help="A job trace (SWF, plain or gzip). Its header describes the machine, unless --scenario does.",
     ),
 ]
 

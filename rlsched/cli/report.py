@@ -16,12 +16,14 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def report() -> None:
-    """Draw pages: 'serve' draws the decisions of a service."""
+    """Draw pages of recorded decisions."""
 
 
 @app.command("serve")
 def serve(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of --log of rlsched serve.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Log of a service: the folder of rlsched serve --log.")
+    ],
     cluster: Annotated[
         str | None, typer.Option(metavar="NAME", help="Cluster to show (default: the last one).")
     ] = None,

@@ -27,23 +27,26 @@ FoldersArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[NAME=]DIR...",
-        help="Folders that rlsched export wrote; without a name: default. The first is the default policy.",
+        help="Folders that rlsched export wrote. Without NAME the policy is called 'default'. The first "
+        "policy answers requests that name none.",
     ),
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A YAML file with the settings of the service.")
 ]
-PortOption = Annotated[str, typer.Option(metavar="N", parser=options.whole_number(1, 65_535), help="Port.")]
+PortOption = Annotated[
+    str, typer.Option(metavar="N", parser=options.whole_number(1, 65_535), help="Port to listen at.")
+]
 HostOption = Annotated[
     str, typer.Option(metavar="H", help="Address to listen at; 0.0.0.0: also for other machines.")
 ]
 ModeOption = Annotated[
     str | None,
-    typer.Option(metavar="MODE", help="policy: the policy decides; shadow: the heuristic decides."),
+    typer.Option(metavar="MODE", help="policy: the policy decides (default); shadow: the heuristic decides."),
 ]
 FallbackOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME[:RULE]", help="Fallback heuristic, as in sjf:easy; left out: fcfs:easy."),
+    typer.Option(metavar="NAME[:RULE]", help="Fallback heuristic, as in sjf:easy (default fcfs:easy)."),
 ]
 GateOption = Annotated[
     Path | None,
@@ -54,7 +57,7 @@ GateOption = Annotated[
     ),
 ]
 ReplicasOption = Annotated[
-    str | None, typer.Option(metavar="N", parser=options.whole_number(1), help="Replicas; left out: 1.")
+    str | None, typer.Option(metavar="N", parser=options.whole_number(1), help="Replicas (default 1).")
 ]
 TokenOption = Annotated[
     Path | None,
@@ -66,7 +69,7 @@ LogOption = Annotated[
 ]
 AddressOption = Annotated[
     str | None,
-    typer.Option(metavar="A", help="Ray cluster to run on; left out: this machine."),
+    typer.Option(metavar="A", help="Address of a Ray cluster (default: this machine)."),
 ]
 SetOption = Annotated[list[str] | None, options.set_option("field of the service", "scaling.replicas=2")]
 
@@ -86,9 +89,9 @@ def serve(
     set_: SetOption = None,
     json: options.JsonOption = None,
 ) -> None:
-    """Answer over HTTP what a trained policy would do now; a new version in DIR is loaded automatically.
+    """Serve the decisions of trained policies over HTTP. A new version in DIR is loaded automatically.
 
-    Ends on Ctrl-C, after the last answer.
+    Ctrl-C ends the service after its last answer.
 
     Example: rlsched serve runs/policy --port 8000
     """

@@ -70,8 +70,8 @@ def simulate(
     All policies run the same episodes. A --trace alone is one episode of all its jobs. With --offsets,
     episodes of --jobs jobs (default 1,024) start at these rows. With --episodes or --jobs, that many episodes
     (default 20) of that many jobs are sampled from the evaluation part of the trace, its last fifth. A
-    --scenario has its own episode length, and 20 episodes by default; with a --trace, too, it takes its jobs
-    from there.
+    --scenario has its own episode length, and 20 episodes by default. With --trace, too, its jobs are those
+    of the trace.
 
     Example: rlsched simulate --trace jobs.swf.gz --policy fcfs,sjf --backfill none,easy
     """

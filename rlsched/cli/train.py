@@ -34,37 +34,40 @@ ConfigArgument = Annotated[
     Path | None,
     typer.Argument(metavar="[CONFIG]", help="A training file (YAML): training settings and `scenario`."),
 ]
-AlgoOption = Annotated[str | None, typer.Option(metavar="NAME", help="See 'rlsched algorithms'.")]
+AlgoOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Learning algorithm, see 'rlsched algorithms' (default ppo)."),
+]
 DatasetOption = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Dataset to learn from ('rlsched collect'); its scenario, where none is named. Where it is "
-        "now, with --resume.",
+        help="Dataset to learn from ('rlsched collect'). Without --scenario its scenario is used. With "
+        "--resume: its new place.",
     ),
 ]
 StepsOption = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Decisions to train for, in all; up to a tenth more, or what one episode of each candidate "
-        "of a search comes to.",
+        help="Total decisions of the training. A run may take up to a tenth more, or one episode of each "
+        "candidate in a search.",
     ),
 ]
 MinutesOption = Annotated[
     float | None,
-    typer.Option(metavar="M", help="Minutes to train for, in all; those before --resume count."),
+    typer.Option(metavar="M", help="Total minutes of the training, with those before --resume."),
 ]
 SeedOption = Annotated[
-    int | None, typer.Option(metavar="N", help="Random seed (0); with --seeds, the first.")
+    int | None, typer.Option(metavar="N", help="Random seed (default 0); with --seeds, the first one.")
 ]
 SeedsOption = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         parser=whole_number(1),
-        help="Train with N seeds in turn, from --seed on, each as long as said, in folders DIR/seed-K of "
-        "--out. With --resume: what is left of these.",
+        help="Train N seeds in turn, from --seed on, in folders DIR/seed-K of --out. --steps and --minutes "
+        "are for each seed. With --resume: the seeds that are not complete.",
     ),
 ]
 OutOption = Annotated[Path, typer.Option(metavar="DIR", help="Run folder.")]
@@ -72,18 +75,18 @@ LimitOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=AMOUNT",
-        help="Limit of a cost ('rlsched objectives'), for ppo and cocorl; NAME=1.5:sjf: a multiple of a "
-        "heuristic's cost; NAME=auto:0.6: a share of what is paid without limits, for which a policy is "
+        help="Limit of a cost ('rlsched objectives'), for ppo and cocorl. NAME=1.5:sjf is a multiple of a "
+        "heuristic's cost. NAME=auto:0.6 is a share of the cost of a policy without limits, which is "
         "trained first. Repeatable.",
     ),
 ]
 UnconstrainedOption = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="A trained policy that keeps no limits, for --limit auto."),
+    typer.Option(metavar="DIR", help="A policy that was trained without limits, for --limit auto."),
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")]
 AddressOption = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster; left out: this machine.")
+    str | None, typer.Option(metavar="ADDRESS", help="Address of a Ray cluster (default: this machine).")
 ]
 SettingsOption = Annotated[list[str] | None, set_option("scenario or training field", "ppo.epochs=2")]
 
@@ -107,7 +110,7 @@ def train(
     settings: SettingsOption = None,
     json_file: JsonOption = None,
 ) -> None:
-    """Train a scheduler, with Ray RLlib or by evolution. Ctrl-C saves and stops, --resume goes on.
+    """Train a scheduler, with Ray RLlib or by evolution. Ctrl-C saves and stops; --resume continues.
 
     One seed tells little: --seeds 5 trains five, which 'rlsched evaluate' compares as one policy.
 
@@ -124,7 +127,7 @@ def train(
         check_no_run(out)
     if resume:
         if config or scenario or algo or limit or unconstrained:
-            raise BadInputError("--resume", "goes on with the settings of its run", "leave out the others")
+            raise BadInputError("--resume", "uses the settings of its run", "remove the others")
         stopped = folder if seeds is None else first_run(out)
         simulated, training = settings_of_run(stopped, overrides, {"trace": trace, "dataset": dataset})
     else:

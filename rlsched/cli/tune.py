@@ -37,8 +37,8 @@ class ConfigFirst(TyperGroup):
 
 app = typer.Typer(
     cls=ConfigFirst,
-    help="Search settings of scenarios and trainings on Ray Tune: rlsched tune FILE [--out DIR], short for "
-    "rlsched tune run, whose --help lists all options.",
+    help="Search settings of scenarios and trainings with Ray Tune. 'rlsched tune FILE' is short for "
+    "'rlsched tune run FILE'.",
     no_args_is_help=True,
 )
 
@@ -46,11 +46,11 @@ app = typer.Typer(
 @app.command("run")
 def run(
     config: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A sweep (YAML); tune_configs/ has some.")
+        Path | None, typer.Argument(metavar="[FILE]", help="A sweep (YAML), as in tune_configs/.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder of the sweep; default: runs/ and the name of FILE."),
+        typer.Option(metavar="DIR", help="Folder of the sweep (default: runs/ and the name of FILE)."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the sweep in --out.")] = False,
     trust: options.TrustOption = False,
@@ -58,7 +58,7 @@ def run(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Address of a Ray cluster whose nodes all see --out; default: this machine.",
+            help="Address of a Ray cluster whose nodes all see --out (default: this machine).",
         ),
     ] = None,
     settings: Annotated[

@@ -200,7 +200,7 @@ def test_a_refusal_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--seed", "4"], "cannot change seed"),
         (["--algo", "pppo"], "--algo: unknown algorithm 'pppo'; did you mean 'ppo'?"),
         (["--minutes", "0"], "--minutes: minutes: value 0"),
-        (["--scenario", "lublin-256"], "goes on with the settings of its run"),
+        (["--scenario", "lublin-256"], "uses the settings of its run"),
         (["--set", "steps=none"], "steps: value 'none'"),
     ],
 )
