@@ -258,9 +258,9 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
     columns = ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"]
     table = plain_table("Learned policies against the best heuristic", columns, {"mean", "its mean", "wins"})
     cells = {(str(label), metric): row for (label, metric), row in by_cell(rows).items()}
-    order = headline(rows)
+    metrics = headline(rows)
     previous = None
-    for row in sorted(learned, key=lambda row: (row.policy, order.index(row.metric))):
+    for row in sorted(learned, key=lambda row: (row.policy, metrics.index(row.metric))):
         scale = _scale(rows, row.metric)
         rival = cells[row.best_heuristic or "", row.metric]
         table.add_row(

@@ -22,10 +22,10 @@ def play_heuristic(
     heuristic: PolicyLabel, scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]
 ) -> list[Played]:
     """Episodes under a heuristic, one of `references.heuristics`."""
-    order, rule = heuristic
+    name, rule = heuristic
     if not scenario.decision.tick_driven:
-        return [Played.of_starts(e.jobs, replay(e.jobs, units, order, rule)) for e in episodes]
-    return run_heuristic(scenario, units, episodes, order, rule, range(len(episodes)))
+        return [Played.of_starts(e.jobs, replay(e.jobs, units, name, rule)) for e in episodes]
+    return run_heuristic(scenario, units, episodes, name, rule, range(len(episodes)))
 
 
 def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Played) -> float:

@@ -158,9 +158,9 @@ def _chooser(policy: Policy, episode: EvaluationEpisode, sim: VectorSimulator) -
     if isinstance(policy, LearnedPolicies):
         actor, only = policy.first.actor(1), np.zeros(1, np.int64)
         return lambda: int(actor.act(only, sim.obs.copy(), sim.mask.copy())[0])
-    order = SimulatorHeuristic(sim, policy.name, policy.backfill)
-    order.begin(0, episode.jobs, episode.seed)
-    return lambda: int(order.act()[0])
+    heuristic = SimulatorHeuristic(sim, policy.name, policy.backfill)
+    heuristic.begin(0, episode.jobs, episode.seed)
+    return lambda: int(heuristic.act()[0])
 
 
 class _Log:

@@ -6,19 +6,19 @@ from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.scenario import Scenario
 
 HEURISTICS = tuple(
-    PolicyLabel(order, rule)
-    for rule, orders in (
+    PolicyLabel(name, rule)
+    for rule, names in (
         ("greedy", ("fcfs", "sjf", "smallest", "area", "xfactor", "wfp3", "f1")),
         ("easy", ("sjf", "area", "f1")),
         ("conservative", ("sjf", "area", "f1")),
     )
-    for order in orders
+    for name in names
 )
 """The best heuristics known without a horizon, under every kind of backfilling."""
 
 HEURISTICS_WITH_HORIZON = tuple(
-    PolicyLabel(order, rule)
-    for order in ("packing", "sjf", "qos", "hvf", "fcfs", "random")
+    PolicyLabel(name, rule)
+    for name in ("packing", "sjf", "qos", "hvf", "fcfs", "random")
     for rule in ("now", "horizon")
 )
 """Priority rules under both placements."""

@@ -232,7 +232,7 @@ def _warn_unsigned() -> None:
     """Warn once that resuming will need an option."""
     logging.getLogger(__name__).warning(
         "checkpoints are not signed, since no private key can be kept in ~/.config/rlsched: "
-        "to go on from them add --trust-checkpoint"
+        "to resume from them add --trust-checkpoint"
     )
 
 

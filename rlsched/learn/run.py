@@ -87,7 +87,7 @@ def train(
             stack.enter_context(folder.locked())
         planned = plan(scenario, config, folder, resume=resume, trust=trust)
         for problem in planned.damaged:
-            logging.getLogger(__name__).warning("%s; going on from an earlier one", problem)
+            logging.getLogger(__name__).warning("%s; resuming from an earlier one", problem)
         display.prepare(planned.scenario, planned.config)
         stack.enter_context(session_for(planned.config, address))
         interrupted = stack.enter_context(interrupts(display.stopping))

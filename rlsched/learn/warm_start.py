@@ -102,8 +102,8 @@ def _teacher(
     name = warm.teacher
     assert name is not None
     if name in PRIORITIES:
-        order = SimulatorHeuristic(sim, name, scenario.decision.placement)
-        return (lambda sim, envs: order.act()), order.begin
+        heuristic = SimulatorHeuristic(sim, name, scenario.decision.placement)
+        return (lambda sim, envs: heuristic.act()), heuristic.begin
     policy = load_policy(Path(name))
     if policy.layout != sim.layout:
         raise BadInputError(

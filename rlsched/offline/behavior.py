@@ -213,7 +213,7 @@ def check_rule(where: str, behavior: Behavior, scenario: Scenario) -> None:
         raise BadInputError(
             where,
             f"{policy!r} has the rule {rule!r}, but scenario {scenario.name!r} has no horizon",
-            "leave it out: decision.action_rule says it",
+            "remove it: decision.action_rule decides",
         )
     if rule == "horizon" and decision.placement != "horizon":
         raise BadInputError(

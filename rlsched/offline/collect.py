@@ -161,7 +161,7 @@ def whole_shards(folder: DatasetFolder, standing: Standing) -> list[Shard]:
             if shard.file not in known:
                 read_through(path, shard, episodes)
             if episodes[0].eps_id != episode_name(standing.episodes):
-                raise BadInputError(str(path), "does not go on from the shard before it", "")
+                raise BadInputError(str(path), "does not continue from the shard before it", "")
         except BadInputError as error:
             raise BadInputError(str(path), error.problem, "remove it: it is recorded again") from None
         whole.append(shard)

@@ -129,7 +129,7 @@ class DatasetFolder:
             made = (self.path / MANIFEST).exists()
             raise BadInputError(
                 str(self.path),
-                "holds a dataset that was not collected" if made else "holds no dataset to go on with",
+                "holds a dataset that was not collected" if made else "holds no dataset to resume",
                 "make it anew of longer ones" if made else "leave out --resume to begin one",
             )
         simulated = parse(read_yaml(read_text(scenario), str(scenario)), str(scenario))

@@ -178,7 +178,7 @@ def read_any_manifest(folder: Path) -> Manifest:
             raise BadInputError(
                 str(folder),
                 "is a dataset that is not finished",
-                f"go on with it: rlsched collect --resume --out {quoted(folder)}",
+                f"resume it: rlsched collect --resume --out {quoted(folder)}",
             ) from None
         problem = f"holds no {MANIFEST}" if folder.is_dir() else "no such folder"
         inside = sorted(f"{folder}/{path.parent.name}" for path in folder.glob(f"*/{MANIFEST}"))

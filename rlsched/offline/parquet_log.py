@@ -116,7 +116,7 @@ class _Standing:
         if name in self._over:
             raise BadInputError(
                 f"{path}, row {row}",
-                f"goes on with episode {name!r}, which had ended",
+                f"continues episode {name!r}, which had ended",
                 "give every episode its own eps_id",
             )
         _, pieces = self._open.setdefault(name, (path, []))

@@ -50,8 +50,8 @@ def _behavior(option: str, text: str) -> Behavior:
         known = ", ".join(PLACEMENTS)
         raise BadInputError(
             option,
-            f"{text!r}: an order that is recorded has no rule {rule!r}",
-            f"leave it out: decision.action_rule says it; with a horizon use one of {known}",
+            f"{text!r}: a recorded heuristic has no rule {rule!r}",
+            f"remove it: decision.action_rule decides; with a horizon use one of {known}",
         )
     return Behavior.model_validate({"policy": name, "rule": rule, "share": 1.0 if share is None else share})
 

@@ -127,7 +127,7 @@ class Rows:
         for wrong, problem in (
             (over[:-1], "its episode has ended in the row before"),
             (which_behavior[1:] != which_behavior[:-1], "behavior is another than in the row before"),
-            (t[1:] != t[:-1] + 1, "t does not go on from the row before"),
+            (t[1:] != t[:-1] + 1, "t does not continue from the row before"),
             ((obs[1:] != new_obs[:-1]).any(axis=1), "obs is not new_obs of the row before"),
             ((mask[1:] != new_mask[:-1]).any(axis=1), "action_mask is not new_action_mask of the row before"),
         ):

@@ -63,8 +63,8 @@ def _runs(policies: Sequence[Path]) -> list[RunFolder]:
 
 def _label(name: str) -> str:
     """The label of a heuristic of validation.json in the report."""
-    order, _, rule = name.partition(":")
-    return str(PolicyLabel(order, rule or "greedy"))
+    heuristic, _, rule = name.partition(":")
+    return str(PolicyLabel(heuristic, rule or "greedy"))
 
 
 def curve_of(folder: RunFolder, metric: str) -> Curve:

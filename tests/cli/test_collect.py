@@ -106,7 +106,7 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
         (["collect"], "error: rlsched collect: nothing to record; give RECIPE, or --scenario"),
         (
             ["collect", "--scenario", "green-10", "--policy", "sjf:easy"],
-            "error: --policy: 'sjf:easy': an order that is recorded has no rule 'easy'",
+            "error: --policy: 'sjf:easy': a recorded heuristic has no rule 'easy'",
         ),
         (
             ["collect", "--scenario", "green-10", "--policy", "sjf:horizon"],
@@ -127,7 +127,7 @@ def test_a_mix_says_whose_scenario_it_names(rlsched: Run, mixed: Path, tmp_path:
             "error: --noise: value '1.5'",
         ),
         (["collect", "--scenario", "green-10", "--set", "stepz=1"], "error: --set: stepz: unknown key"),
-        (["collect", "--resume", "--out", "none"], "error: none: holds no dataset to go on with"),
+        (["collect", "--resume", "--out", "none"], "error: none: holds no dataset to resume"),
         (["collect", "--resume", "--policy", "sjf"], "error: --resume: uses the settings of the"),
         (["collect", "--scenario", "green-10", "--set", "scenrio=1"], "error: --set: scenrio: unknown key"),
         (["train", "--dataset", __file__], f"error: {__file__}: is a file; name its folder: "),

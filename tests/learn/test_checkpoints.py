@@ -270,7 +270,7 @@ def test_a_run_goes_on_from_an_earlier_checkpoint_and_says_so(
         file.write(b"\xff")
     assert main(resume(tmp_path / "run")) == 0
     assert f"checkpoint {newest} is damaged: cannot be read" in caplog.text
-    assert "going on from an earlier one" in caplog.text
+    assert "resuming from an earlier one" in caplog.text
     numbers = [int(row["iteration"]) for row in RunFolder(tmp_path / "run").rows()]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) > int(newest.name) > int(before.name)

@@ -73,7 +73,7 @@ def test_a_damaged_search_is_one_clear_line(tmp_path: Path, damage: Callable[[by
     before = search.net.flat()
     with pytest.raises(BadInputError, match=r"search\.npz: is damaged or of another version") as caught:
         search.restore(folder, search.policy())
-    assert f"remove {folder.parent} to go on from the checkpoint before" in str(caught.value)
+    assert f"remove {folder.parent} to resume from the checkpoint before" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert (search.net.flat() == before).all()
 

@@ -80,7 +80,7 @@ def test_one_that_was_stopped_becomes_the_same(
 
     with pytest.raises(KeyboardInterrupt):
         collect(short, spec, folder, nobody, progress=stop)
-    with pytest.raises(BadInputError, match=r"not finished; go on with it: rlsched collect --resume --out"):
+    with pytest.raises(BadInputError, match=r"not finished; resume it: rlsched collect --resume --out"):
         read_manifest(folder.path)
     assert not list(folder.path.glob(".*"))
     whole = sorted(folder.path.glob("*.parquet"))

@@ -255,7 +255,7 @@ def with_mask(row: int, *illegal: int) -> Callable[[], dict[str, list[Any]]]:
         (lambda: by_hand(obs=[[0.5]] * 6), "log.parquet: obs holds 1 numbers, and the scenario shows "),
         (lambda: by_hand(obs=[0.5] * 6), "log.parquet: obs holds double; write plain numbers, lists"),
         (lambda: by_hand(actions=["a"] * 6), "log.parquet: actions holds string; write plain numbers"),
-        (lambda: by_hand(eps_id=[7, 7, 7, 7, 9, 9]), "log.parquet, row 3: goes on with episode '7', which"),
+        (lambda: by_hand(eps_id=[7, 7, 7, 7, 9, 9]), "log.parquet, row 3: continues episode '7', which"),
         (lambda: by_hand(elapsed=[0, 1, 0, 0, -1, 0]), "log.parquet, row 4: elapsed is below 0"),
         (
             lambda: by_hand(behavior=["a"] * 4 + ["b"] * 2),

@@ -38,7 +38,7 @@ class GateResult(msgspec.Struct, frozen=True):
         key: checksum of policy, trace and settings.
         passes: whether the policy may act.
         line: why, with figures; the policy is its subject.
-        heuristic: order:rule of the best heuristic that a service can run.
+        heuristic: name:rule of the best heuristic that a service can run.
         figures: of the verdict, see `gate_json`; also `trace`, the `offsets` of the episodes in it, and
             `repairs`, the jobs that were left out or corrected on reading it.
     """

@@ -280,7 +280,7 @@ class ReinforceEngine:
             raise BadInputError(
                 str(folder / STATE),
                 f"is damaged or of another version ({error!r})",
-                f"remove {folder.parent} to go on from the checkpoint before it",
+                f"remove {folder.parent} to resume from the checkpoint before it",
             ) from None
         self.average.load_state_dict(policy.net.state_dict())
 

@@ -296,7 +296,7 @@ class SearchEngine:
             raise BadInputError(
                 str(folder / STATE),
                 f"is damaged or of another version ({error})",
-                f"remove {folder.parent} to go on from the checkpoint before it, or begin another run with "
+                f"remove {folder.parent} to resume from the checkpoint before it, or begin another run with "
                 f"--set search.start={folder.parents[2]}",
             ) from None
         self.es, self.history = self._new_search(start), []
