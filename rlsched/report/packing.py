@@ -1,7 +1,8 @@
-"""Assignment of processors to jobs for Gantt charts, since the simulator only counts units."""
+"""Rows of units for the jobs of Gantt charts: neither simulator nor clients name the units of a job."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,49 +33,38 @@ def pack(jobs: JobTable, start: IntArray, processors: int) -> list[JobBar]:
         ValueError: the schedule uses more processors than there are.
     """
     started = np.flatnonzero((start >= 0) & (jobs.demand[:, 0] > 0))
-    end = start + jobs.runtime
-    # at the same tick, ends come before starts
-    ends = started[np.argsort(end[started], kind="stable")]
-    begins = started[np.argsort(start[started], kind="stable")]
-    gaps = [(0, processors)]  # free rows [low, high), in order, separate
-    rows_of: dict[int, list[tuple[int, int]]] = {}
+    end = (start + jobs.runtime).tolist()
     bars: list[JobBar] = []
-    over = 0
-    for job in map(int, begins):
-        while over < len(ends) and end[ends[over]] <= start[job]:
-            gaps = _merge(gaps + rows_of.pop(int(ends[over])))
-            over += 1
+    active: list[JobBar] = []
+    for job in started[np.argsort(start[started], kind="stable")].tolist():
+        active = [bar for bar in active if end[bar.job] > start[job]]
         need = int(jobs.demand[job, 0])
-        free = sum(high - low for low, high in gaps)
-        if need > free:
+        rows = lowest_rows(need, [(bar.low, bar.high) for bar in active], processors)
+        if not rows:
+            free = processors - sum(bar.high - bar.low for bar in active)
             raise ValueError(f"job in row {job} needs {need} of {free} free processors at tick {start[job]}")
-        rows_of[job], gaps = _take(gaps, need)
-        bars += [JobBar(job, low, high) for low, high in rows_of[job]]
+        active += (new := [JobBar(job, low, high) for low, high in rows])
+        bars += new
     return bars
 
 
-def _take(gaps: list[tuple[int, int]], need: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Rows for a job, and the remaining gaps."""
-    for k, (low, high) in enumerate(gaps):
-        if high - low >= need:
-            rest = [(low + need, high)] if high - low > need else []
-            return [(low, low + need)], gaps[:k] + rest + gaps[k + 1 :]
-    rows: list[tuple[int, int]] = []
-    for k, (low, high) in enumerate(gaps):
-        size = min(need, high - low)
-        rows.append((low, low + size))
-        need -= size
+def lowest_rows(need: int, occupied: Iterable[tuple[int, int]], total: int) -> list[tuple[int, int]]:
+    """Free rows [low, high): the lowest gap that holds all, else the lowest rows; empty: too few are free.
+
+    Args:
+        need: rows, at least one.
+        occupied: rows [low, high).
+        total: rows, free or not.
+    """
+    gaps, row = [], 0
+    for low, high in (*sorted(occupied), (total, total)):
+        if low > row:
+            gaps.append((row, low))
+        row = max(row, high)
+    pieces = []
+    for low, high in [gap for gap in gaps if gap[1] - gap[0] >= need][:1] or gaps:
+        pieces.append((low, min(high, low + need)))
+        need -= pieces[-1][1] - low
         if need == 0:
-            rest = [(low + size, high)] if low + size < high else []
-            return rows, rest + gaps[k + 1 :]
-    raise AssertionError("the caller has checked that the rows are there")
-
-
-def _merge(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(gaps):
-        if merged and merged[-1][1] == low:
-            merged[-1] = (merged[-1][0], high)
-        else:
-            merged.append((low, high))
-    return merged
+            return pieces
+    return []

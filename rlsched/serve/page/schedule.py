@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
+from rlsched.report.packing import lowest_rows
 from rlsched.serve.api.schema import Answer, ClusterState, Decision, PlannedJob, WaitingJob
 
 MAX_JOBS = 400
@@ -129,7 +130,8 @@ def arrange(state: ClusterState, answer: Answer, units: int | None) -> Schedule:
     for use in sorted(coming, key=lambda use: use.begin):
         if id(use) not in drawn:
             continue
-        rows = _lowest(use, [*bars, *stairs], top)
+        drawn_then = (bar for bar in (*bars, *stairs) if bar.use.begin < use.end and use.begin < bar.use.end)
+        rows = lowest_rows(use.units, ((bar.low, bar.high) for bar in drawn_then), top)
         if not rows and use.look == "starts":  # it does start, whatever the state says of units
             rows, top = [(top, top + use.units)], top + use.units
         without_room += not rows
@@ -151,28 +153,3 @@ def _stairs(small: Sequence[Use], now: int) -> list[UnitBar]:
         UnitBar(Use("", high - low, now, group[0].end, "others"), low, high)
         for group, low, high in zip(groups, tops, tops[1:], strict=False)
     ]
-
-
-def _lowest(use: Use, bars: Iterable[UnitBar], units: int) -> list[tuple[int, int]]:
-    """Rows that are free all the time: the lowest gap that fits, else the lowest rows; none if too few."""
-    gaps: list[tuple[int, int]] = []
-    row = 0
-    for low, high in sorted(
-        (bar.low, bar.high) for bar in bars if bar.use.begin < use.end and use.begin < bar.use.end
-    ):
-        if low > row:
-            gaps.append((row, low))
-        row = max(row, high)
-    if units > row:
-        gaps.append((row, units))
-    whole = next((low for low, high in gaps if high - low >= use.units), None)
-    if whole is not None:
-        return [(whole, whole + use.units)]
-    pieces = []
-    missing = use.units
-    for low, high in gaps:
-        pieces.append((low, min(high, low + missing)))
-        missing -= pieces[-1][1] - low
-        if missing == 0:
-            return pieces
-    return []
