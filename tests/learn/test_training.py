@@ -21,6 +21,7 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 from rlsched import scenario
 from rlsched.cli.main import main
 from rlsched.learn.config.training import read_config
+from rlsched.learn.engine import Progress
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import load_policy
@@ -330,7 +331,7 @@ def test_what_validation_says_of_limits_goes_into_the_next_iteration(
 
     def iterated(
         engine: rllib.RllibEngine, fraction: float, checks: Mapping[str, LimitCheck], share: float
-    ) -> rllib.Progress:
+    ) -> Progress:
         handed.append(checks)
         return iterate(engine, fraction, checks, share)
 
