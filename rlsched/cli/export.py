@@ -36,7 +36,7 @@ def export(
     output.announce_compiling()
     with output.busy("exporting"):
         from rlsched.serve.artefact import export_policy
-        from rlsched.serve.decide.engine import load_for_service
+        from rlsched.serve.decide.policy_store import load_for_service
         from rlsched.serve.settings import ServeConfig
 
         policy = export_policy(Path(checkpoint), folder, window)

@@ -242,7 +242,7 @@ def _evaluate_gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
         return {}
     output.announce_compiling()
     with output.busy("comparing policies with the heuristics"):
-        from rlsched.serve.decide.engine import load_for_service
+        from rlsched.serve.decide.policy_store import load_for_service
 
         loaded = {name: load_for_service(name, folder, config) for name, folder in config.policies.items()}
     for policy in loaded.values():

@@ -99,20 +99,21 @@ class DecisionService:
         lean_imports.postpone()
         from rlsched.serve.api.http import Application
         from rlsched.serve.decide.batching_queue import BatchingQueue
-        from rlsched.serve.decide.engine import Engine, keep_current
+        from rlsched.serve.decide.policy_store import PolicyStore, keep_current
 
         sys.setswitchinterval(SWITCH_S)
         gc.set_threshold(*lean_imports.COLLECTED_AFTER)
         self._config = validate(ServeConfig, config, "serve")
-        self._queue = BatchingQueue(Engine(self._config))
+        store = PolicyStore(self._config)
+        self._queue = BatchingQueue(self._config.limits)
         metrics = ReplicaMetrics()
         replica = serve.get_replica_context().replica_id.unique_id
         self._ledger = RayLedgerClient(ledger, replica, metrics, logged=self._config.log is not None)
         self._tokens = Tokens(self._config.token_file)
-        self._app = Application(self._queue, metrics, self._ledger, self._tokens, instance)
+        self._app = Application(store, self._queue, metrics, self._ledger, self._tokens, instance)
         self._closing = threading.Event()
         gc.freeze()  # objects of the start will stay
-        current = partial(keep_current, self._tokens, self._queue.engine, self._closing)
+        current = partial(keep_current, self._tokens, store, self._closing)
         for name, loop in (("watch", current), ("find_ledger", self._find_ledger)):
             threading.Thread(target=loop, name=f"rlsched_{name}", daemon=True).start()
 

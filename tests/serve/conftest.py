@@ -20,7 +20,7 @@ from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import Answer, ClusterState
 from rlsched.serve.artefact import export_policy
-from rlsched.serve.decide.engine import Engine
+from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.settings import ServeConfig
 from rlsched.sim.layout import Layout
 
@@ -89,22 +89,22 @@ def one_torch_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def engine(hpc: Path, green: Path, exported: Export) -> Engine:
+def store(hpc: Path, green: Path, exported: Export) -> PolicyStore:
     fit = exported(*HPC, "decision.action_rule=fit")
     memory = {"hpc": hpc, "green": green, "fit": fit}
-    return Engine(ServeConfig(policies=memory))
+    return PolicyStore(ServeConfig(policies=memory))
 
 
 @pytest.fixture
-def ask(engine: Engine) -> Ask:
+def ask(store: PolicyStore) -> Ask:
     def answer_both_ways(cluster: ClusterState, policy: str = "hpc") -> Answer:
         """As a state and as columns, which come to the same, answer or refusal."""
-        served = engine.find(policy)
+        served = store.find(policy)
         result: list[Answer | str] = []
         refusals: list[BadInputError] = []
         for request in (cluster, BatchRequest(columns=to_columns([cluster]))):
             try:
-                result += engine.answer(served, [request], explain=True)
+                result += served.decide([request], explain=True)
             except BadInputError as error:
                 refusals.append(error)
                 result.append(str(error).removeprefix("columns[0]."))

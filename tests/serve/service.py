@@ -14,7 +14,7 @@ from rlsched.serve.api.requests import Request
 from rlsched.serve.api.schema import Answer, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue
-from rlsched.serve.decide.engine import Engine
+from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.ledger.ledger import Ledger, PageData
 from rlsched.serve.ledger.metrics import ReplicaMetrics
 from rlsched.serve.ledger.records import RecordBatch, pack_records, unpack_records
@@ -71,12 +71,12 @@ class Service:
 
     def __init__(self, policies: Any, **settings: Any) -> None:
         config = ServeConfig.model_validate({"policies": policies, **settings})
-        self.engine = Engine(config)
-        self.queue = BatchingQueue(self.engine)
+        self.store = PolicyStore(config)
+        self.queue = BatchingQueue(config.limits)
         self.metrics = ReplicaMetrics()
         self.ledger = LocalLedger(self.metrics)
         self.tokens = Tokens(config.token_file)
-        self.app = Application(self.queue, self.metrics, self.ledger, self.tokens)
+        self.app = Application(self.store, self.queue, self.metrics, self.ledger, self.tokens)
         self.loop = asyncio.new_event_loop()
 
     def close(self) -> None:

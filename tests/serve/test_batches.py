@@ -14,7 +14,7 @@ from rlsched.serve.api.batch_schema import BatchRequest, ClusterColumns
 from rlsched.serve.api.requests import COLUMN_LISTS, LISTS, to_columns
 from rlsched.serve.api.schema import Cluster, ClusterState
 from rlsched.serve.decide.batch import Batch
-from rlsched.serve.decide.inference import Plan
+from rlsched.serve.decide.inference import Proposal
 from rlsched.serve.ledger.records import MAX_RECORDS_PER_REQUEST
 
 from .service import Service, example
@@ -116,10 +116,10 @@ def test_an_invalid_state_is_refused_before_any_decision(
     service: Service, hpc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = {name: part for name, part in example(hpc).items() if name not in {"policy", "explain"}}
-    inference, calls = service.engine.find(None).inference, 0
+    inference, calls = service.store.find(None).inference, 0
     by_policy = inference.by_policy
 
-    def counted(batch: Batch) -> list[Plan]:
+    def counted(batch: Batch) -> list[Proposal]:
         nonlocal calls
         calls += 1
         return by_policy(batch)

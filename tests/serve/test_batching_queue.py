@@ -18,7 +18,7 @@ from rlsched.serve.api.schema import (
     Answer,
 )
 from rlsched.serve.decide.batching_queue import MAX_HUNG_THREADS
-from rlsched.serve.decide.engine import LoadedPolicy
+from rlsched.serve.decide.policy_store import LoadedPolicy
 
 from .conftest import HPC, Export
 from .service import Service, example, moved
@@ -49,7 +49,7 @@ def service(hpc: Path) -> Iterator[Service]:
 
 
 def spoil(service: Service, how: str) -> Spoilt:
-    served = service.engine.find(None)
+    served = service.store.find(None)
     net = Spoilt(served.policy.net)
     net.how = how
     object.__setattr__(served.policy, "net", net)
@@ -143,13 +143,15 @@ def test_what_nobody_waits_for_is_not_decided_about(
     net.how = ""
     net.free.set()
     observed = []
-    answer = service.engine.answer
+    decide = LoadedPolicy.decide
 
-    def counted(loaded: LoadedPolicy, requests: list[Request], *, explain: bool) -> list[Answer]:
+    def counted(
+        loaded: LoadedPolicy, requests: list[Request], *, explain: bool, failure: str
+    ) -> list[Answer]:
         observed.append(sum(map(num_clusters, requests)))
-        return answer(loaded, requests, explain=explain)
+        return decide(loaded, requests, explain=explain, failure=failure)
 
-    monkeypatch.setattr(service.engine, "answer", counted)
+    monkeypatch.setattr(LoadedPolicy, "decide", counted)
     assert service.ask("/v1/decisions", example(hpc)).json["decided_by"] == "policy"
     assert observed == [1]
 
@@ -160,10 +162,10 @@ def batch_of(folder: Path, count: int) -> dict[str, Any]:
 
 
 def test_a_hanging_policy_shares_no_inference(service: Service, hpc: Path) -> None:
-    served = service.engine.find(None)
+    served = service.store.find(None)
     before = served.inference
     net = spoil(service, "hang")
     service.ask("/v1/decisions", example(hpc))
-    assert service.engine.find(None) is served
+    assert service.store.find(None) is served
     assert served.inference is not before
     net.free.set()

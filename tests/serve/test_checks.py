@@ -12,7 +12,7 @@ from rlsched.errors import BadInputError
 from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import PlannedJob, RunningJob, WaitingJob
-from rlsched.serve.decide.engine import Engine
+from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.settings import ServeConfig
 
 from .states import Ask, green_state, state
@@ -112,17 +112,17 @@ def test_invalid_fields_with_a_horizon_are_refused_by_name(ask: Ask, case: str) 
 
 
 def test_too_many_jobs(hpc: Path) -> None:
-    engine = Engine(ServeConfig.model_validate({"policies": hpc, "limits": {"jobs": 16}}))
+    store = PolicyStore(ServeConfig.model_validate({"policies": hpc, "limits": {"jobs": 16}}))
     many = [WaitingJob(id=k, submit=900, requested=60, demand=[1]) for k in range(16)]
     with pytest.raises(BadInputError, match=r"waiting: 17 jobs in all; send at most 16"):
-        engine.answer(engine.find(None), [state(waiting=many)], explain=False)
-    engine.answer(engine.find(None), [state(waiting=many[1:])], explain=False)
+        store.find(None).decide([state(waiting=many)], explain=False)
+    store.find(None).decide([state(waiting=many[1:])], explain=False)
 
 
-def test_places_in_a_batch_are_said(engine: Engine) -> None:
+def test_places_in_a_batch_are_said(store: PolicyStore) -> None:
     states = [state(), state(waiting=[WaitingJob(7, 2000, 1, [1])])]
     with pytest.raises(BadInputError, match=r"^states\[1\]\.waiting\[0\]\.submit: "):
-        engine.answer(engine.find("hpc"), [BatchRequest(states=states)], explain=False)
+        store.find("hpc").decide([BatchRequest(states=states)], explain=False)
 
 
 def test_what_says_nothing_may_be_said(ask: Ask) -> None:
@@ -132,7 +132,7 @@ def test_what_says_nothing_may_be_said(ask: Ask) -> None:
     assert ask(green_state(waiting=ready[:5], suspended=ready[5:]), "green").decisions
 
 
-def test_errors_name_the_right_cluster_of_a_batch(engine: Engine) -> None:
+def test_errors_name_the_right_cluster_of_a_batch(store: PolicyStore) -> None:
     """Of several sizes, some of which tell what is free, and what is kept."""
     wide = state().waiting[0]
     good = [
@@ -161,7 +161,7 @@ def test_errors_name_the_right_cluster_of_a_batch(engine: Engine) -> None:
             }
             for name, request in requests.items():
                 with pytest.raises(BadInputError, match=rf"^{name}\[{k}\]\.{line}"):
-                    engine.answer(engine.find("hpc"), [request], explain=False)
+                    store.find("hpc").decide([request], explain=False)
 
 
 def test_what_would_write_beyond_the_core_is_refused(ask: Ask) -> None:
@@ -188,8 +188,8 @@ def test_a_repeated_job_is_refused_quickly(ask: Ask) -> None:
     assert time.perf_counter() - began < 5 * usual
 
 
-def test_clusters_of_too_many_sizes_are_sent_apart(engine: Engine) -> None:
+def test_clusters_of_too_many_sizes_are_sent_apart(store: PolicyStore) -> None:
     states = [state(units=[300 + k]) for k in range(17)]
     with pytest.raises(BadInputError, match=r"^units: is one of more than 16 different ones"):
-        engine.answer(engine.find("hpc"), states, explain=False)
-    assert len(engine.answer(engine.find("hpc"), states[:16], explain=False)) == 16
+        store.find("hpc").decide(states, explain=False)
+    assert len(store.find("hpc").decide(states[:16], explain=False)) == 16

@@ -20,7 +20,7 @@ from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import ClusterState, Decision, RunningJob, WaitingJob
 from rlsched.serve.decide.clusters import Id
 from rlsched.serve.decide.fallback import FallbackHeuristic
-from rlsched.serve.decide.inference import BatchInference, Plan
+from rlsched.serve.decide.inference import BatchInference, Proposal
 from rlsched.serve.simulated_state import simulated_state
 from rlsched.sim.play import play_all
 from rlsched.sim.replay import replay
@@ -57,11 +57,11 @@ def inference_of(policy: NetworkPolicy, units: Sequence[int], max_jobs: int = 40
     return BatchInference(policy, units, FallbackHeuristic.named(None, policy.scenario), max_jobs)
 
 
-def decide(inference: BatchInference, states: Sequence[ClusterState]) -> list[Plan]:
-    plans: dict[int, Plan] = {}
+def decide(inference: BatchInference, states: Sequence[ClusterState]) -> list[Proposal]:
+    proposals: dict[int, Proposal] = {}
     for batch in inference.batches([BatchRequest(states=[*states])]):
-        plans |= dict(zip(batch.clusters.rows.tolist(), inference.by_policy(batch), strict=True))
-    return [plans[k] for k in range(len(states))]
+        proposals |= dict(zip(batch.clusters.rows.tolist(), inference.by_policy(batch), strict=True))
+    return [proposals[k] for k in range(len(states))]
 
 
 def done(
@@ -110,8 +110,8 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
                 assert (array == same).all()
         greedy = np.full(8, sim.layout.num_actions - 1)
         greedy[live] = policy.act(sim.obs[live], sim.mask[live])
-        for env, plan in zip(live, decide(inference, content), strict=True):
-            first = plan.decisions[0] if plan.decisions else None
+        for env, proposal in zip(live, decide(inference, content), strict=True):
+            first = proposal.decisions[0] if proposal.decisions else None
             ids = episodes[env].jobs.id
             named = () if first is None else ("suspend",) if first.action == "suspend" else (first.job,)
             assert named == done(sim, env, greedy[env], feed, ids)
@@ -210,9 +210,9 @@ class ClosedLoop:
             state = simulated_state(sim, env, self.jobs[env])
             if self.memory[env] is not None:
                 state = msgspec.structs.replace(state, memory=self.memory[env])
-            (plan,) = decide(self.inference, [state])
-            self.memory[env] = plan.memory
-            self.decisions[env] = (now, list(plan.decisions))
+            (proposal,) = decide(self.inference, [state])
+            self.memory[env] = proposal.memory
+            self.decisions[env] = (now, list(proposal.decisions))
             self.num_decisions += 1
         decisions = self.decisions[env][1]
         while decisions:

@@ -7,7 +7,7 @@ import msgspec
 from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import state_getter, to_columns
 from rlsched.serve.api.schema import Answer, RunningJob, WaitingJob
-from rlsched.serve.decide.engine import Engine
+from rlsched.serve.decide.policy_store import PolicyStore
 
 from .states import Ask, green_state, reasons, started, state
 
@@ -96,7 +96,7 @@ def test_order_in_the_list_is_no_order_of_the_queue(ask: Ask) -> None:
     assert second.decisions == answer.decisions
 
 
-def test_batches_of_many_kinds_are_those_of_each_by_itself(engine: Engine, ask: Ask) -> None:
+def test_batches_of_many_kinds_are_those_of_each_by_itself(store: PolicyStore, ask: Ask) -> None:
     many = [WaitingJob(id=k, submit=900, requested=60 + k, demand=[1 + k % 90]) for k in range(300)]
     states = [
         state(),
@@ -106,10 +106,10 @@ def test_batches_of_many_kinds_are_those_of_each_by_itself(engine: Engine, ask: 
         state(units=[512], waiting=many[:70]),
         state(free=[10]),
     ] * 3
-    together = engine.answer(engine.find("hpc"), [BatchRequest(states=states)], explain=True)
-    assert engine.answer(engine.find("hpc"), states, explain=True) == together
+    together = store.find("hpc").decide([BatchRequest(states=states)], explain=True)
+    assert store.find("hpc").decide(states, explain=True) == together
     as_columns = BatchRequest(columns=to_columns(states))
-    assert engine.answer(engine.find("hpc"), [as_columns], explain=True) == together
+    assert store.find("hpc").decide([as_columns], explain=True) == together
     assert [*map(state_getter(as_columns), range(len(states)))] == states
     for item, cluster in zip(together, states, strict=True):
         alone = ask(cluster)

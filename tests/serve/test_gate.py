@@ -13,8 +13,8 @@ from rlsched import scenario
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import load_policy
 from rlsched.serve.decide import gate as gate_module
-from rlsched.serve.decide.engine import load_for_service
 from rlsched.serve.decide.gate import RECORD, evaluate_gate
+from rlsched.serve.decide.policy_store import load_for_service
 from rlsched.serve.settings import Gate, ServeConfig
 from tests.gated import EPISODE, JOBS, SETTINGS, export_by_length, write_site
 
@@ -65,25 +65,25 @@ def test_later_versions_and_traces_pass_the_gate(tmp_path: Path, folder: Path, s
     service = Service(folder, gate=site_copy)
     assert service.ask("/v1/decisions", example(folder)).json["decided_by"] == "fallback"
     export_by_length(folder, longest=False)
-    version, line = service.engine.reload()
+    version, line = service.store.reload()
     assert version.startswith("default is ")
     assert line.startswith("default passes the gate on site.swf: level with area + conservative ")
     (policy,) = service.ask("/v1/policy").json["policies"]
     assert (policy["mode"], policy["fallback"]) == ("policy", "fcfs:easy")
     answer = service.ask("/v1/decisions", example(folder)).json
     assert answer["decided_by"] == "policy"
-    assert service.engine.reload() == []
+    assert service.store.reload() == []
 
     os.utime(site_copy, ns=(0, 0))  # as another one
-    (line,) = service.engine.reload()
+    (line,) = service.store.reload()
     assert line.startswith("default passes the gate on site.swf: ")
     site_copy.write_text("; MaxProcs: 4\n")
-    (line,) = service.engine.reload()
+    (line,) = service.store.reload()
     assert line.startswith("default stays ")
     assert "--gate: " in line
-    assert service.engine.reload() == []
+    assert service.store.reload() == []
     site_copy.unlink()
-    assert service.engine.reload() == []
+    assert service.store.reload() == []
     assert service.ask("/v1/decisions", example(folder)).json["decided_by"] == "policy"
     service.close()
 

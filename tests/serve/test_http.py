@@ -31,7 +31,7 @@ def test_a_decision(service: Service, hpc: Path) -> None:
     reply = service.ask("/v1/decisions", example(hpc))
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
     content = reply.json
-    assert content["policy"] == {"name": "hpc", "version": service.engine.find("hpc").version}
+    assert content["policy"] == {"name": "hpc", "version": service.store.find("hpc").version}
     jobs = {job["id"] for job in example(hpc)["waiting"]}
     assert {decision["job"] for decision in content["decisions"]} <= jobs
     assert {reason["job"] for reason in content["waiting"]} <= jobs

@@ -17,8 +17,8 @@ from rlsched.offline.check import check
 from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario.terms import TERMS
-from rlsched.serve.decide.engine import Engine
 from rlsched.serve.decide.fallback import FallbackHeuristic
+from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.log import dataset, episodes
 from rlsched.serve.log.dataset import LogDataset
@@ -62,8 +62,8 @@ def played(
         The policy, what it was asked, did and earned in the simulation, and the log.
     """
     feed = feed_of(*CASES[case])
-    engine = Engine(ServeConfig(policies={"p": exported(*CASES[case])}))
-    served, scenario = engine.find(None), feed.scenario
+    store = PolicyStore(ServeConfig(policies={"p": exported(*CASES[case])}))
+    served, scenario = store.find(None), feed.scenario
     log = dataset_of(folder, served.policy, feed.units)
     every_tick = scenario.decision.model_copy(update={"time_rule": "tick", "skip_forced": False})
     stepped = scenario.public.model_copy(update={"decision": every_tick})
@@ -81,7 +81,7 @@ def played(
         if now != changed_at and (scenario.decision.horizon or stands != stood):
             stood, changed_at = stands, now
             state = simulated_state(sim, 0, episode.jobs)
-            (answer,) = engine.answer(served, [state], explain=False)
+            (answer,) = served.decide([state], explain=False)
             if fallback(answers):
                 answer = msgspec.structs.replace(answer, decided_by="fallback")
             answers += 1

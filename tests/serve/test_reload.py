@@ -44,22 +44,22 @@ def test_sizes_that_are_wrong_do_not_hold_up_the_next_version(service: Service, 
     del settings["checksum"]
     for changes in ({"num_resources": 1000}, {"network": {"hidden": [3000]}}):
         (folder / "policy.json").write_text(json.dumps(settings | changes))
-        (line,) = service.engine.reload()
+        (line,) = service.store.reload()
         assert line.startswith(f"default stays {served}: {folder}: is damaged or of another version (")
         assert "in weights.safetensors" in line or "num_resources is 1000" in line
-        assert service.engine.reload() == []
+        assert service.store.reload() == []
         assert service.ask("/v1/decisions", example(folder)).json["policy"]["version"] == served
     export_policy(run, folder)
-    assert service.engine.reload() == [f"default is {version(run)} now, was {served}"]
+    assert service.store.reload() == [f"default is {version(run)} now, was {served}"]
 
 
 def test_a_version_whose_weights_are_written_last_is_loaded(service: Service, folder: Path) -> None:
     served, run = version(folder), folder.with_name("run-2")
     shutil.copy(run / "policy.json", folder)
-    (line,) = service.engine.reload()
+    (line,) = service.store.reload()
     assert line.startswith(f"default stays {served}: ")
     shutil.copy(run / "weights.safetensors", folder)
-    assert service.engine.reload() == [f"default is {version(run)} now, was {served}"]
+    assert service.store.reload() == [f"default is {version(run)} now, was {served}"]
 
 
 def test_versions_come_and_damage_does_not(tmp_path: Path) -> None:
@@ -74,21 +74,21 @@ def test_versions_come_and_damage_does_not(tmp_path: Path) -> None:
         return service.ask("/v1/decisions", example(folder)).json["policy"]["version"]
 
     assert version() == first
-    assert service.engine.reload() == []
+    assert service.store.reload() == []
     second = export_policy(tmp_path / "run-2", folder).fingerprint[:16]
     assert second != first
-    assert service.engine.reload() == [f"default is {second} now, was {first}"]
+    assert service.store.reload() == [f"default is {second} now, was {first}"]
     assert version() == second
     weights = (folder / "weights.safetensors").read_bytes()
     (folder / "weights.safetensors").write_bytes(weights[:-1])
     os.utime(folder / "policy.json", ns=(1, 1))
-    (line,) = service.engine.reload()
+    (line,) = service.store.reload()
     assert line.startswith(f"default stays {second}: ")
-    assert service.engine.reload() == []
+    assert service.store.reload() == []
     assert version() == second
     shutil.rmtree(folder)
-    assert service.engine.reload() == []
+    assert service.store.reload() == []
     export_policy(tmp_path / "run-1", folder)
-    assert len(service.engine.reload()) == 1
+    assert len(service.store.reload()) == 1
     assert version() == first
     service.close()

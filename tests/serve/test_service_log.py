@@ -36,11 +36,11 @@ def service(hpc: Path) -> Iterator[Service]:
 
 
 def records_of(service: Service, folder: Path, count: int) -> list[Record]:
-    served = service.engine.find(None)
+    served = service.store.find(None)
     states = [
         DecisionRequest(**{**as_request(folder), "now": as_request(folder)["now"] + k}) for k in range(count)
     ]
-    answers = service.engine.answer(served, states, explain=True)
+    answers = served.decide(states, explain=True)
     pairs = zip(states, answers, strict=True)
     return [Record(time.time(), served.name, served.version, state, answer) for state, answer in pairs]
 
@@ -58,7 +58,7 @@ def test_a_log_is_a_journal_and_a_dataset(service: Service, hpc: Path, tmp_path:
     displayed = read_journal(tmp_path / "log")
     assert (displayed.cluster, displayed.recent.states, len(displayed.recent.records)) == ("default", 20, 20)
     (dataset,) = [path for path in (tmp_path / "log").iterdir() if path.is_dir()]
-    assert dataset.name == f"default-{service.engine.find(None).version[:8]}"
+    assert dataset.name == f"default-{service.store.find(None).version[:8]}"
     assert (dataset / "dataset.json").exists()
     assert json.loads((tmp_path / "log" / "policies.json").read_text())["policies"][0]["name"] == "default"
 
@@ -121,7 +121,7 @@ def test_a_state_that_cannot_be_written_is_counted(service: Service, hpc: Path, 
 
 
 def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: Path) -> None:
-    served = service.engine.find(None)
+    served = service.store.find(None)
     dataset_of = LogDataset(tmp_path / "b", served.policy, [256], served.inference.heuristic)
     some = records_of(service, hpc, 4)
     later = [

@@ -7,7 +7,7 @@ from pathlib import Path
 from rlsched.integrations.slurm.advice_settings import AdviceSettings
 from rlsched.integrations.slurm.service_client import ServiceClient
 from rlsched.serve.api.schema import Answer, DecisionRequest
-from rlsched.serve.decide.engine import Engine
+from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.settings import Gate, ServeConfig
 
 POLICY = "the policy"
@@ -32,8 +32,8 @@ class ExportedPolicy:
     """
 
     def __init__(self, folder: Path, fallback: str | None, gate: Gate | None = None) -> None:
-        self._engine = Engine(ServeConfig(policies={POLICY: folder}, fallback=fallback, gate=gate))
-        self._served = self._engine.find(None)
+        config = ServeConfig(policies={POLICY: folder}, fallback=fallback, gate=gate)
+        self._served = PolicyStore(config).find(None)
         scenario = self._served.policy.scenario
         self.remembers = self._served.policy.recurrent
         self.gate_line = self._served.gate
@@ -41,7 +41,7 @@ class ExportedPolicy:
             resources=tuple(resource.name for resource in scenario.cluster.resources),
             trained_units=tuple(self._served.inference.units.tolist()),
             horizon=scenario.decision.horizon,
-            max_jobs=self._engine.config.limits.jobs,
+            max_jobs=config.limits.jobs,
         )
 
     def decide(self, request: DecisionRequest) -> Answer:
@@ -50,7 +50,7 @@ class ExportedPolicy:
         Raises:
             BadInputError: the request does not fit the policy.
         """
-        (answer,) = self._engine.answer(self._served, [request], explain=True)
+        (answer,) = self._served.decide([request], explain=True)
         return answer
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -21,11 +21,11 @@ from rlsched.serve.api.decoding import decode, shorten
 from rlsched.serve.api.openapi import JSON
 from rlsched.serve.api.pages import make_pages
 from rlsched.serve.api.repeated_keys import check_repeats
-from rlsched.serve.api.requests import Request, check_columns
+from rlsched.serve.api.requests import check_batch
 from rlsched.serve.api.schema import Answer, DecisionRequest, Problem
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue, BusyError
-from rlsched.serve.decide.engine import LoadedPolicy
+from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.ledger.client import LedgerClient
 from rlsched.serve.ledger.metrics import ReplicaMetrics
 
@@ -50,6 +50,7 @@ class Application:
     """The ASGI application of a replica.
 
     Args:
+        store: policies.
         queue: decides.
         metrics: of this replica.
         ledger: client of the ledger of all replicas.
@@ -62,24 +63,23 @@ class Application:
 
     def __init__(
         self,
+        store: PolicyStore,
         queue: BatchingQueue,
         metrics: ReplicaMetrics,
         ledger: LedgerClient,
         tokens: Tokens,
         instance: str = "",
     ) -> None:
-        self._queue, self._metrics, self._ledger, self._tokens = queue, metrics, ledger, tokens
-        config = queue.engine.config
-        self._limits = config.limits
-        self._bodies, self._hosts = Bodies(config.limits), Hosts(config.hosts)
-        self._handlers: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
-            "/v1/decisions": self._decide,
-            "/v1/decisions:batch": self._decide_batch,
+        self._store, self._queue, self._metrics = store, queue, metrics
+        self._ledger, self._tokens = ledger, tokens
+        self._limits = store.config.limits
+        self._bodies, self._hosts = Bodies(self._limits), Hosts(store.config.hosts)
+        self._decoders: dict[str, msgspec.json.Decoder[DecisionRequest | BatchRequest]] = {
+            "/v1/decisions": msgspec.json.Decoder(DecisionRequest),
+            "/v1/decisions:batch": msgspec.json.Decoder(BatchRequest),
         }
-        self._decoder = msgspec.json.Decoder(DecisionRequest)
-        self._batch_decoder = msgspec.json.Decoder(BatchRequest)
         check_repeats(b"{}")  # compiles it before the first request
-        self.pages = make_pages(queue, ledger, instance)
+        self.pages = make_pages(store, queue, ledger, instance)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; see ASGI."""
@@ -92,16 +92,17 @@ class Application:
             if path not in OPEN:
                 self._hosts.check(headers)
                 self._check_token(headers)
-            handler = self._handlers.get(path)
-            if handler is None or method != "POST":
-                if handler is not None:
+            decoder = self._decoders.get(path)
+            if decoder is None or method != "POST":
+                if decoder is not None:
                     raise RefusedError(
                         HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:20]}: is not answered; send a POST"
                     )
                 await self.pages(scope, receive, send)
                 return
             check_json(headers)
-            content = await handler(await self._bodies.read(headers, receive))
+            request = decode(await self._bodies.read(headers, receive), decoder)
+            content = encode(await self._decide(request))
         except RefusedError as error:
             self._metrics.count_refusal(error.status)
             problem = Problem(shorten(error.problem, MAX_REFUSAL))
@@ -116,60 +117,29 @@ class Application:
             problem = "authorization: no token that is known here; send 'Authorization: Bearer TOKEN'"
             raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
 
-    def _find(self, name: str | None) -> LoadedPolicy:
+    async def _decide(self, request: DecisionRequest | BatchRequest) -> Answer | BatchResponse:
+        """The response to a request, once the queue has its answers."""
         try:
-            return self._queue.engine.find(name)
+            loaded = self._store.find(request.policy)
         except KeyError:
-            names = ", ".join(self._queue.engine.policies)
-            raise RefusedError(
-                HTTPStatus.NOT_FOUND, f"policy: unknown policy {name!r}; ask one of {names}"
-            ) from None
-
-    async def _decide(self, content: bytes) -> bytes:
-        request = decode(content, self._decoder)
-        loaded = self._find(request.policy)
-        (answer,) = await self._answer(loaded, request, explain=request.explain)
-        return encode(msgspec.structs.replace(answer, policy=loaded.identity))
-
-    async def _decide_batch(self, content: bytes) -> bytes:
-        request = decode(content, self._batch_decoder)
-        loaded = self._find(request.policy)
-        self._check_batch(request)
-        answers = await self._answer(loaded, request, explain=request.explain)
-        return encode(BatchResponse(loaded.identity, answers))
-
-    def _check_batch(self, request: BatchRequest) -> None:
-        columns = request.columns
-        name, count = "states", len(request.states)
-        if columns is not None:
-            name, count = "columns.now", len(columns.now)
-        problem = ""
-        if columns is not None and request.states:
-            problem = "columns: cannot be combined with states; send one of them"
-        elif not count:
-            problem = "states: are missing; send some, or columns"
-        elif count > self._limits.states:
-            problem = f"{name}: {count} of them; send at most {self._limits.states}"
-        if problem:
-            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem)
-        if columns is not None:
-            try:
-                check_columns(columns)
-            except BadInputError as error:
-                raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
-
-    async def _answer(self, loaded: LoadedPolicy, request: Request, *, explain: bool) -> list[Answer]:
-        with self._metrics.timed(loaded.name):
-            try:
-                answers = await self._queue.answer(loaded, request, explain=explain)
-            except BusyError as error:
-                problem = f"too many requests at once: {error}; ask again later, or run more replicas"
-                raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem) from None
-            except BadInputError as error:
-                raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
+            names = ", ".join(self._store.policies)
+            problem = f"policy: unknown policy {request.policy!r}; ask one of {names}"
+            raise RefusedError(HTTPStatus.NOT_FOUND, problem) from None
+        try:
+            if isinstance(request, BatchRequest):
+                check_batch(request, self._limits.states)
+            with self._metrics.timed(loaded.name):
+                answers = await self._queue.submit(loaded, request)
+        except BusyError as error:
+            problem = f"too many requests at once: {error}; ask again later, or run more replicas"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem) from None
+        except BadInputError as error:
+            raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
         self._metrics.count_answers(loaded.name, answers)
         self._ledger.record(loaded.identity, request, answers)
-        return answers
+        if isinstance(request, BatchRequest):
+            return BatchResponse(loaded.identity, answers)
+        return msgspec.structs.replace(answers[0], policy=loaded.identity)
 
 
 def bearer(field: bytes) -> bytes:

@@ -15,7 +15,7 @@ import rlsched
 from rlsched.serve.api.openapi import JSON, describe_api
 from rlsched.serve.api.schema import Problem
 from rlsched.serve.decide.batching_queue import BatchingQueue
-from rlsched.serve.decide.engine import describe_policies
+from rlsched.serve.decide.policy_store import PolicyStore, describe_policies
 from rlsched.serve.ledger.client import LedgerAwayError, LedgerClient
 from rlsched.serve.page.html import page
 from rlsched.serve.process.ports import INSTANCE
@@ -23,10 +23,11 @@ from rlsched.serve.process.ports import INSTANCE
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def make_pages(queue: BatchingQueue, ledger: LedgerClient, instance: str = "") -> FastAPI:
+def make_pages(store: PolicyStore, queue: BatchingQueue, ledger: LedgerClient, instance: str = "") -> FastAPI:
     """Make the FastAPI application of the pages.
 
     Args:
+        store: policies of the replica.
         queue: of the replica.
         ledger: its client.
         instance: distinguishes this service from others.
@@ -41,8 +42,8 @@ def make_pages(queue: BatchingQueue, ledger: LedgerClient, instance: str = "") -
 
     @app.get("/v1/policy")
     async def policy() -> Response:
-        policies = describe_policies(queue.engine.policies)
-        content = {"schema": 1, "mode": queue.engine.config.mode, "policies": policies}
+        policies = describe_policies(store.policies)
+        content = {"schema": 1, "mode": store.config.mode, "policies": policies}
         return Response(msgspec.json.encode(content), media_type=JSON)
 
     @app.get("/healthz")
@@ -61,7 +62,7 @@ def make_pages(queue: BatchingQueue, ledger: LedgerClient, instance: str = "") -
 
     @app.get("/")
     async def index(cluster: str | None = None) -> Response:
-        policies = describe_policies(queue.engine.policies)
+        policies = describe_policies(store.policies)
         try:
             data = await ledger.page_data(cluster)
         except LedgerAwayError as error:

@@ -169,13 +169,22 @@ def joined(requests: Sequence[Request]) -> tuple[Request, Callable[[int], str]]:
     return BatchRequest(states=states), paths.__getitem__
 
 
-def check_columns(columns: ClusterColumns) -> None:
-    """Check that all columns have the same length.
+def check_batch(request: BatchRequest, max_clusters: int) -> None:
+    """Check that a batch is not empty or too large, and that all its columns have the same length.
 
     Raises:
-        BadInputError: a column has not one entry for each cluster or job.
+        BadInputError: it is, or a column has not one entry for each cluster or job.
     """
-    clusters = len(columns.now)
+    columns, clusters = request.columns, num_clusters(request)
+    if columns is not None and request.states:
+        raise BadInputError("columns", "cannot be combined with states", "send one of them")
+    if not clusters:
+        raise BadInputError("states", "are missing", "send some, or columns")
+    if clusters > max_clusters:
+        name = "states" if columns is None else "columns.now"
+        raise BadInputError(name, f"{clusters} of them", f"send at most {max_clusters}")
+    if columns is None:
+        return
     _check_lengths(columns, CLUSTER_FIELDS, clusters, "columns", "clusters")
     for name, kind in LISTS.items():
         jobs: Jobs | None = getattr(columns, name)

@@ -1,4 +1,4 @@
-"""Inference on batches: plans of a policy and of its fallback heuristic for clusters."""
+"""Inference on batches: proposals of a policy and of its fallback heuristic for clusters."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def _room_for(jobs: int) -> int:
     return max(MIN_JOBS, 1 << max(0, jobs - 1).bit_length())
 
 
-class Plan(Struct, frozen=True, eq=False, gc=False):
-    """Decisions about one cluster.
+class Proposal(Struct, frozen=True, eq=False, gc=False):
+    """Decisions of a policy or a heuristic about one cluster.
 
     Attributes:
         decisions: in order.
@@ -195,8 +195,8 @@ class BatchInference:
             raise BadInputError(f"{path}units", "is missing: the policy knows no cluster", "send it")
         return units
 
-    def by_policy(self, batch: Batch) -> list[Plan]:
-        """Plans of the policy.
+    def by_policy(self, batch: Batch) -> list[Proposal]:
+        """Proposals of the policy.
 
         Raises:
             NotFiniteError: a score is no number.
@@ -218,13 +218,13 @@ class BatchInference:
             scores[pending, simulator.decisions.num_decided[pending]] = probability.numpy()
             simulator.act(pending, actions)
         memory = [None] * clusters if actor.memory is None else [pack(actor, k) for k in range(clusters)]
-        return _plans(simulator, batch, self.formulation.tick_s, scores, memory)
+        return _proposals(simulator, batch, self.formulation.tick_s, scores, memory)
 
-    def by_heuristic(self, batch: Batch) -> list[Plan]:
-        """Plans of the fallback heuristic."""
+    def by_heuristic(self, batch: Batch) -> list[Proposal]:
+        """Proposals of the fallback heuristic."""
         simulator = self._heuristic_simulators.fitting(batch)
         simulator.load(batch.snapshot)
-        return _plans(simulator, batch, self.formulation.tick_s, None, [None] * len(batch))
+        return _proposals(simulator, batch, self.formulation.tick_s, None, [None] * len(batch))
 
     def _actor(self, batch: Batch) -> NetworkActor:
         actor = self.policy.actor(len(batch))
@@ -233,15 +233,15 @@ class BatchInference:
         return actor
 
 
-def waiting_reasons(batch: Batch, k: int, plan: Plan) -> list[Reason]:
-    """Why jobs of cluster k wait under a plan."""
+def waiting_reasons(batch: Batch, k: int, proposal: Proposal) -> list[Reason]:
+    """Why jobs of cluster k wait under a proposal."""
     snapshot, ids = batch.snapshot, batch.ids[k]
-    actions = {decision.job: decision.action for decision in plan.decisions}
+    actions = {decision.job: decision.action for decision in proposal.decisions}
     begin, end = int(snapshot.first[k]), int(snapshot.first[k + 1])
     reasons = []
     for j in np.flatnonzero(snapshot.place[begin:end] != RUNNING).tolist():
         rank = int(snapshot.rank[begin + j])
-        number = int(plan.reasons[rank])
+        number = int(proposal.reasons[rank])
         if number in REASONS and actions.get(ids[rank]) not in {"start", "plan"}:
             reasons.append(Reason(ids[rank], *REASONS[number]))
     for large in batch.too_large[k]:
@@ -250,13 +250,13 @@ def waiting_reasons(batch: Batch, k: int, plan: Plan) -> list[Reason]:
     return reasons
 
 
-def _plans(
+def _proposals(
     simulator: SnapshotSimulator,
     batch: Batch,
     tick_s: int,
     scores: FloatArray | None,
     memory: Sequence[str | None],
-) -> list[Plan]:
+) -> list[Proposal]:
     """The decisions of a simulator under the client's names of jobs."""
     course, clusters = simulator.decisions, len(batch)
     counts = course.num_decided[:clusters]
@@ -281,13 +281,13 @@ def _plans(
     reasons = course.reason[:clusters].copy()
     moves = _moves(course.row[slots], course.kind[slots], used)
     return [
-        Plan(decisions[begin:end], moves[k], reasons[k], memory[k])
+        Proposal(decisions[begin:end], moves[k], reasons[k], memory[k])
         for k, (begin, end) in enumerate(pairwise(bounds))
     ]
 
 
 def _moves(rows: NDArray[np.integer], kinds: NDArray[np.integer], used: NDArray[np.bool_]) -> list[bytes]:
-    """See `Plan.moves`; arguments are (cluster, decision)."""
+    """See `Proposal.moves`; arguments are (cluster, decision)."""
     compared = used & (kinds != RESERVE)
     none = np.iinfo(np.int64).max
     codes = np.sort(np.where(compared, rows * np.int64(len(ACTIONS)) + kinds, none), axis=1)

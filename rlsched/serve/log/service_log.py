@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rlsched.errors import BadInputError
 from rlsched.files import write_whole
-from rlsched.serve.decide.engine import VERSION_DIGITS, describe_policies, load_for_service
+from rlsched.serve.decide.policy_store import VERSION_DIGITS, describe_policies, load_for_service
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.log.dataset import LogDataset
 from rlsched.serve.log.journal import Journal

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from rlsched.report.words import number
 from rlsched.serve.artefact import EXAMPLE
-from rlsched.serve.decide.engine import SHADOW
+from rlsched.serve.decide.policy_store import SHADOW
 from rlsched.serve.ledger.ledger import PageData
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.page.ahead import ahead_charts
@@ -41,7 +41,7 @@ ONE_STATE = "<p>Drawn as soon as there are states of two times.</p>"
 
 @dataclass(frozen=True)
 class PolicyInfo:
-    """A policy on the page; see `engine.describe_policies`."""
+    """A policy on the page; see `policy_store.describe_policies`."""
 
     name: str
     version: str
@@ -73,7 +73,7 @@ def page(policies: list[dict[str, object]], data: PageData, *, live: bool = True
     """The whole page.
 
     Args:
-        policies: of the service, at least one; see `engine.describe_policies`.
+        policies: of the service, at least one; see `policy_store.describe_policies`.
         data: recent records of one cluster.
         live: the page renews itself; else it shows a recorded run and has no script.
     """

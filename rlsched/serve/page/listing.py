@@ -10,7 +10,7 @@ from html import escape
 from rlsched.report.tables import table
 from rlsched.report.words import number, written
 from rlsched.serve.api.schema import Answer, Decision, WaitingJob
-from rlsched.serve.decide.engine import SHADOW
+from rlsched.serve.decide.policy_store import SHADOW
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.page.drawing import counted, inert
 from rlsched.serve.page.schedule import last_decisions

@@ -277,7 +277,7 @@ def wait_for(host: str, port: int, start: Future[object], instance: str) -> None
 
 def _explained(config: ServeConfig, error: Exception) -> Exception:
     """The cause of a failed start, in one line if it is a policy."""
-    from rlsched.serve.decide.engine import load_for_service
+    from rlsched.serve.decide.policy_store import load_for_service
 
     for name, folder in config.policies.items():
         try:

@@ -25,7 +25,7 @@ from rlsched.serve.api.requests import Request
 from rlsched.serve.api.schema import Answer, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue
-from rlsched.serve.decide.engine import Engine, keep_current
+from rlsched.serve.decide.policy_store import PolicyStore, keep_current
 from rlsched.serve.ledger.ledger import Ledger, PageData
 from rlsched.serve.ledger.metrics import ReplicaMetrics
 from rlsched.serve.ledger.records import RecordBatch
@@ -107,9 +107,10 @@ async def serve_until_stdin_ends(config: ServeConfig, listening: socket.socket) 
     Raises:
         BadInputError: a policy cannot be served.
     """
-    queue, metrics, tokens = BatchingQueue(Engine(config)), ReplicaMetrics(), Tokens(config.token_file)
+    store, queue = PolicyStore(config), BatchingQueue(config.limits)
+    metrics, tokens = ReplicaMetrics(), Tokens(config.token_file)
     log = None if config.log is None else ServiceLog(config, config.log)
-    application = Application(queue, metrics, LocalLedgerClient(metrics, log), tokens, INSTANCE)
+    application = Application(store, queue, metrics, LocalLedgerClient(metrics, log), tokens, INSTANCE)
     server = Server(
         uvicorn.Config(
             application,
@@ -138,7 +139,7 @@ async def serve_until_stdin_ends(config: ServeConfig, listening: socket.socket) 
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # clients may send anything
     threading.Thread(target=end_with_stdin, name="rlsched-end", daemon=True).start()
     closing = threading.Event()
-    keep = partial(keep_current, tokens, queue.engine, closing)
+    keep = partial(keep_current, tokens, store, closing)
     threading.Thread(target=keep, name="rlsched-watch", daemon=True).start()
     report = asyncio.create_task(report_ready())
     try:

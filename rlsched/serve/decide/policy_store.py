@@ -1,4 +1,4 @@
-"""The engine of a replica: loaded policies by name, their fallback heuristics, and new versions."""
+"""The policies of a replica: loaded versions that decide, with their fallbacks, and new versions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import msgspec
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.learn.policy_folder import SETTINGS, WEIGHTS
-from rlsched.serve.api.requests import Request, num_clusters
+from rlsched.serve.api.requests import Request
 from rlsched.serve.api.schema import Answer, Fallback, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.artefact import example_request, units_of
 from rlsched.serve.decide.batch import Batch
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.decide.gate import GateResult, evaluate_gate
-from rlsched.serve.decide.inference import BatchInference, NotFiniteError, Plan, waiting_reasons
+from rlsched.serve.decide.inference import BatchInference, NotFiniteError, Proposal, waiting_reasons
 from rlsched.serve.settings import ServeConfig
 
 LOG = logging.getLogger("rlsched.serve")
@@ -108,6 +108,58 @@ class LoadedPolicy:
         """Result of the gate as figures for machines; None without a gate."""
         return None if self.gate_result is None else self.gate_result.figures | {"line": self.gate}
 
+    def decide(self, requests: Sequence[Request], *, explain: bool, failure: str = "") -> list[Answer]:
+        """Decide about clusters; where the policy fails, the heuristic does.
+
+        Args:
+            requests: their clusters, one after the other.
+            explain: also say why jobs wait, and what the heuristic would do.
+            failure: why the heuristic decides without the policy, which may hang; empty: it does not.
+
+        Raises:
+            BadInputError: a state is invalid.
+        """
+        inference = self.fallback_inference if failure else self.inference
+        answers: dict[int, Answer] = {}
+        for batch in inference.batches(requests):
+            proposals: list[Proposal] | None = None
+            because = failure
+            if not failure:
+                try:
+                    proposals = inference.by_policy(batch)
+                except BadInputError:
+                    raise
+                except Exception as error:  # the cluster needs a decision, whatever the error
+                    LOG.exception("policy %s failed", self.name)
+                    because = f"{type(error).__name__}: {error}"
+            answers |= self._answers(inference, batch, proposals, because, explain)
+        return [answers[k] for k in range(len(answers))]
+
+    def _answers(
+        self,
+        inference: BatchInference,
+        batch: Batch,
+        proposals: list[Proposal] | None,
+        failure: str,
+        explain: bool,
+    ) -> dict[int, Answer]:
+        """Row of the request -> answer, from the policy's proposals, if any, and the heuristic's."""
+        answers = {}
+        for k, fallback in enumerate(inference.by_heuristic(batch)):
+            proposal = None if proposals is None else proposals[k]
+            used = fallback if proposal is None or self.shadow else proposal
+            answers[int(batch.clusters.rows[k])] = Answer(
+                decisions=used.decisions,
+                decided_by="fallback" if used is fallback else "policy",
+                because=failure or (SHADOW if self.shadow else None),
+                agrees=None if proposal is None else proposal.moves == fallback.moves,
+                waiting=waiting_reasons(batch, k, used) if explain else None,
+                fallback=Fallback(str(inference.heuristic), fallback.decisions) if explain else None,
+                shadow=proposal.decisions if self.shadow and proposal is not None else None,
+                memory=None if proposal is None else proposal.memory,
+            )
+        return answers
+
     def replace_inference(self) -> None:
         """Use a new inference from now on: a hanging thread may keep the old one."""
         self.inference = self.inference.copy()
@@ -151,7 +203,7 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
     )
 
 
-class Engine:
+class PolicyStore:
     """All policies of a replica. One thread at a time may use policies, and another one heuristics.
 
     Args:
@@ -176,52 +228,6 @@ class Engine:
             KeyError: there is none.
         """
         return self.policies[self.first if name is None else name]
-
-    def answer(self, loaded: LoadedPolicy, requests: Sequence[Request], *, explain: bool) -> list[Answer]:
-        """Decide about clusters; where the policy fails, the heuristic does.
-
-        Args:
-            loaded: the policy.
-            requests: their clusters, one after the other.
-            explain: also say why jobs wait, and what the heuristic would do.
-
-        Raises:
-            BadInputError: a state is invalid.
-        """
-        inference = loaded.inference
-        answers: dict[int, Answer] = {}
-        for batch in inference.batches(requests):
-            plans: list[Plan] | None = None
-            failure = ""
-            try:
-                plans = inference.by_policy(batch)
-            except BadInputError:
-                raise
-            except Exception as error:  # the cluster needs a decision, whatever the error
-                LOG.exception("policy %s failed", loaded.name)
-                failure = f"{type(error).__name__}: {error}"
-            answers |= _answers(loaded, inference, batch, plans, failure, explain)
-        return [answers[k] for k in range(sum(map(num_clusters, requests)))]
-
-    def fall_back(
-        self, loaded: LoadedPolicy, requests: Sequence[Request], *, because: str, explain: bool
-    ) -> list[Answer]:
-        """Decide by the heuristic, while the policy may hang.
-
-        Args:
-            loaded: the policy that is not used.
-            requests: their clusters, one after the other.
-            because: why it is not used.
-            explain: as for `answer`.
-
-        Raises:
-            BadInputError: a state is invalid.
-        """
-        inference = loaded.fallback_inference
-        answers: dict[int, Answer] = {}
-        for batch in inference.batches(requests):
-            answers |= _answers(loaded, inference, batch, None, because, explain)
-        return [answers[k] for k in range(sum(map(num_clusters, requests)))]
 
     def reload(self) -> list[str]:
         """Load new versions from the folders; requests use the old one until the new one is ready.
@@ -249,34 +255,6 @@ class Engine:
         return lines
 
 
-def _answers(
-    loaded: LoadedPolicy,
-    inference: BatchInference,
-    batch: Batch,
-    plans: list[Plan] | None,
-    failure: str,
-    explain: bool,
-) -> dict[int, Answer]:
-    """Row of the request -> answer, from the policy's plans, if any, and the heuristic's."""
-    fallback_plans = inference.by_heuristic(batch)
-    shadow = loaded.shadow
-    answers = {}
-    for k, row in enumerate(batch.clusters.rows.tolist()):
-        plan, fallback = None if plans is None else plans[k], fallback_plans[k]
-        used = fallback if plan is None or shadow else plan
-        answers[row] = Answer(
-            decisions=used.decisions,
-            decided_by="fallback" if used is fallback else "policy",
-            because=failure or (SHADOW if shadow else None),
-            agrees=None if plan is None else plan.moves == fallback.moves,
-            waiting=waiting_reasons(batch, k, used) if explain else None,
-            fallback=Fallback(str(inference.heuristic), fallback.decisions) if explain else None,
-            shadow=plan.decisions if shadow and plan is not None else None,
-            memory=None if plan is None else plan.memory,
-        )
-    return answers
-
-
 def describe_policies(policies: Mapping[str, LoadedPolicy]) -> list[dict[str, object]]:
     """Descriptions of loaded policies, for people and machines."""
     return [
@@ -301,10 +279,10 @@ def describe_policies(policies: Mapping[str, LoadedPolicy]) -> list[dict[str, ob
     ]
 
 
-def keep_current(tokens: Tokens, engine: Engine, closing: threading.Event) -> None:
+def keep_current(tokens: Tokens, store: PolicyStore, closing: threading.Event) -> None:
     """Load new tokens and new versions of policies, in a thread, until a process closes."""
-    while not closing.wait(engine.config.reload_s):
-        for reload in (tokens.renew, engine.reload):
+    while not closing.wait(store.config.reload_s):
+        for reload in (tokens.renew, store.reload):
             try:
                 lines = reload()
             except Exception:  # the next time may succeed
