@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
@@ -21,14 +20,13 @@ from rlsched.evaluate.statistics import PolicyLabel, SummaryRow, headline, order
 from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
+from rlsched.report.markup import fact_list, folded, image, page, section, settings_text
 from rlsched.report.over_time import Timeline, draw_jobs, draw_power
 from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
-from rlsched.report.stylesheet import STYLESHEET
 from rlsched.report.tables import (
     comparison_table,
     count_table,
-    fact_list,
     hoarding_table,
     limits_table,
     seeds_table,
@@ -104,11 +102,12 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
         pictures: file name to caption and PNG bytes, in the order of the page.
     """
     title = f"{result.scenario.name}: comparison of schedulers"
+    settings = yaml.safe_dump(result.scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="lead">{escape(result.scenario.description)}</p>' if result.scenario.description else "",
         section("In short", "".join(f"<p>{line}</p>" for line in findings(result))),
-        section("What was compared", fact_list(_facts(result)) + _settings(result)),
+        section("What was compared", fact_list(_facts(result)) + settings_text(settings)),
         *(section(caption, image(caption, png)) for caption, png in list(pictures.values())[:1]),
         section("Figures", _comparison(result)),
     ]
@@ -123,30 +122,7 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
         section("Repairs", count_table(result.repairs)),
         section("Versions", fact_list(versions())),
     ]
-    return page(title, parts)
-
-
-def page(title: str, parts: Sequence[str]) -> str:
-    """A self-contained page of these parts."""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{STYLESHEET}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(part for part in parts if part)
-        + "\n</main>\n</body>\n</html>\n"
-    )
-
-
-def section(title: str, body: str) -> str:
-    """A section of a page, with its heading."""
-    return f"<section><h2>{escape(title)}</h2>\n{body}</section>"
-
-
-def image(caption: str, png: bytes) -> str:
-    """An embedded picture."""
-    data = b64encode(png).decode()
-    return f'<figure><img alt="{escape(caption)}" src="data:image/png;base64,{data}"></figure>'
+    return page(escape(title), "\n".join(part for part in parts if part))
 
 
 def _hoarders(result: Result) -> set[PolicyLabel]:
@@ -204,7 +180,7 @@ def _comparison(result: Result) -> str:
     first = _headline(result)
     more_metrics = [m for m in dict.fromkeys(row.metric for row in result.summary) if m not in first]
     headline_tables = "".join(comparison_table(result.summary, metric, hoarders) for metric in first)
-    folded = "".join(comparison_table(result.summary, metric, hoarders) for metric in more_metrics)
+    other_tables = "".join(comparison_table(result.summary, metric, hoarders) for metric in more_metrics)
     several = ", over seeds and episodes where a policy has several seeds" if result.seeds else ""
     note = (
         "<p>Every policy ran the same episodes. Intervals are 95 % percentile bootstrap intervals of the"
@@ -212,11 +188,7 @@ def _comparison(result: Result) -> str:
         " they are called better or worse only if their interval excludes zero. Wins: the share of episodes"
         " in which a policy is at least as good.</p>"
     )
-    more = (
-        f"<details><summary>{len(more_metrics)} more metrics</summary>{folded}</details>"
-        if more_metrics
-        else ""
-    )
+    more = folded(f"{len(more_metrics)} more metrics", other_tables) if more_metrics else ""
     return note + headline_tables + more
 
 
@@ -243,7 +215,7 @@ def _facts(result: Result) -> dict[str, str]:
     }
     if offsets:
         facts["Offsets"] = _listed(offsets)
-    return facts
+    return {name: escape(value) for name, value in facts.items()}
 
 
 def _length(scenario: Scenario) -> str:
@@ -255,11 +227,6 @@ def _length(scenario: Scenario) -> str:
 def _listed(numbers: Sequence[int]) -> str:
     text = ", ".join(map(str, numbers[:12]))
     return text + (f", … ({len(numbers):,} in all)" if len(numbers) > 12 else "")
-
-
-def _settings(result: Result) -> str:
-    settings = yaml.safe_dump(result.scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    return f"<details><summary>All settings</summary><pre>{escape(settings)}</pre></details>"
 
 
 def versions() -> dict[str, str]:

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 
 from rlsched.evaluate.measures import measure
 from rlsched.jobs import FloatArray
-from rlsched.report.html import image, page, section, versions
+from rlsched.report.html import versions
+from rlsched.report.markup import fact_list, image, page, section, settings_text, table
 from rlsched.report.style import (
     HEURISTIC,
     LEARNED,
@@ -23,7 +24,6 @@ from rlsched.report.style import (
     to_png,
     value_axis,
 )
-from rlsched.report.tables import fact_list, table
 from rlsched.report.words import Scale, in_words, labelled, number, scale_for
 
 COLUMNS = 4
@@ -112,16 +112,18 @@ def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
             first, second = list(result.objectives)[:2]
             caption = f"{in_words(first)} against {in_words(second)}; blue: the Pareto front"
             pictures["front.png"] = (caption, to_png(draw_front(result)))
+    facts = {escape(name): escape(value) for name, value in result.facts.items()}
     parts = [
         f"<h1>{escape(result.title)}</h1>",
         f'<p class="lead">{escape(result.description)}</p>' if result.description else "",
         section("In short", "".join(f"<p>{escape(line)}</p>" for line in findings(result))),
-        section("What was searched", fact_list(result.facts) + _folded(result.settings)),
+        section("What was searched", fact_list(facts) + settings_text(result.settings)),
         *(section(caption, image(caption, png)) for caption, png in pictures.values()),
         section("Trials", trial_table(result)),
         section("Versions", fact_list(versions())),
     ]
-    return page(result.title, parts), {name: png for name, (_, png) in pictures.items()}
+    main = "\n".join(part for part in parts if part)
+    return page(escape(result.title), main), {name: png for name, (_, png) in pictures.items()}
 
 
 def findings(result: SweepResult) -> list[str]:
@@ -257,7 +259,3 @@ def scale_of(result: SweepResult, k: int) -> Scale:
 
 def _value_text(value: float | str) -> str:
     return value if isinstance(value, str) else number(value)
-
-
-def _folded(text: str) -> str:
-    return f"<details><summary>All settings</summary><pre>{escape(text)}</pre></details>"

@@ -1,4 +1,4 @@
-"""The tables of the HTML report: comparison, hoarding, repairs, settings. Everything is escaped here."""
+"""The tables of the HTML report: comparison, hoarding, seeds, limits, repairs. Everything is escaped here."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT, Breach
 from rlsched.evaluate.limits import LimitCheck
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.statistics import PolicyLabel, SeedRow, SummaryRow, order_by, verdict
+from rlsched.report.markup import table
 from rlsched.report.words import (
     Scale,
     cost_of,
@@ -21,20 +22,6 @@ from rlsched.report.words import (
     within,
     written,
 )
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], caption: str) -> str:
-    """A table of HTML cells, which scrolls on narrow screens."""
-    head = "".join(f'<th scope="col">{cell}</th>' for cell in header)
-    body = "".join(f"<tr>{''.join(_cell(k, cell) for k, cell in enumerate(row))}</tr>\n" for row in rows)
-    return (
-        f'<div class="scroll"><table><caption>{caption}</caption>'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _cell(column: int, html: str) -> str:
-    return f'<th scope="row">{html}</th>' if column == 0 else f"<td>{html}</td>"
 
 
 def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collection[PolicyLabel]) -> str:
@@ -179,11 +166,3 @@ def count_table(counts: Mapping[str, int]) -> str:
         return "<p>No job was dropped or repaired while loading.</p>"
     cells = [(escape(name.replace("_", " ")), f"{count:,}") for name, count in counts.items() if count]
     return table(("Repair", "Jobs"), cells, "Jobs dropped or repaired while loading")
-
-
-def fact_list(facts: Mapping[str, str]) -> str:
-    """Names and values of settings."""
-    items = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items()
-    )
-    return f"<dl>{items}</dl>"

@@ -14,6 +14,8 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
+from rlsched.report import markup
+from rlsched.report.markup import fact_list, section
 from rlsched.report.words import number
 from rlsched.serve.artefact import EXAMPLE
 from rlsched.serve.decide.policy_store import SHADOW
@@ -103,21 +105,13 @@ def page(policies: list[dict[str, object]], data: PageData, *, live: bool = True
 
 def _whole(title: str, main: str, *, live: bool) -> str:
     refresh = f'<noscript><meta http-equiv="refresh" content="{RENEWED_S}"></noscript>\n' if live else ""
+    head = (
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
+        f'<link rel="icon" href="data:,">\n{refresh}'
+    )
     away = '<p id="away" role="status" hidden></p>\n' if live else ""
     script = f"<script>{SCRIPT}</script>\n" if live else ""
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f'<link rel="icon" href="data:,">\n{refresh}'
-        f"<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
-        f"{away}<main>\n{main}\n</main>\n{script}</body>\n</html>\n"
-    )
-
-
-def _section(title: str, body: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>\n{body}</section>" if body else ""
+    return markup.page(title, main, style=STYLE, head=head, begin=away, end=script)
 
 
 def _head(title: str, policy: PolicyInfo, newest: Record, data: PageData, clock: float | None) -> str:
@@ -130,8 +124,7 @@ def _head(title: str, policy: PolicyInfo, newest: Record, data: PageData, clock:
     }
     if clock is not None:
         facts["Replicas"] = f"{data.replicas:,}"
-    items = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts.items())
-    return f"<h1>{title}</h1>\n{_cluster_links(data, live=clock is not None)}<dl>{items}</dl>"
+    return f"<h1>{title}</h1>\n{_cluster_links(data, live=clock is not None)}{fact_list(facts)}"
 
 
 def _mode(policy: PolicyInfo, newest: Record) -> str:
@@ -171,15 +164,15 @@ def _body(
         power += battery_chart(points, axis)
     return [
         _tiles(records, points, units, data),
-        _section("Schedule", draw_schedule(arrange(newest.state, newest.answer, units), resource)),
-        _section(
+        section("Schedule", draw_schedule(arrange(newest.state, newest.answer, units), resource)),
+        section(
             "Queue",
             (_charts(queue_charts(points, axis, resource)) if axis else ONE_STATE)
             + queue_table(newest, policy.resources),
         ),
-        _section("Power", _charts(power) if power else ""),
-        _section("Decisions", decisions_table(records, clock)),
-        _section("Agreement", agreement_chart(points, axis) if axis else ONE_STATE),
+        section("Power", _charts(power) if power else ""),
+        section("Decisions", decisions_table(records, clock)),
+        section("Agreement", agreement_chart(points, axis) if axis else ONE_STATE),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from rlsched.report.tables import table
+from rlsched.report.markup import table
 from rlsched.report.words import number, written
 from rlsched.serve.api.schema import Answer, Decision, WaitingJob
 from rlsched.serve.decide.policy_store import SHADOW

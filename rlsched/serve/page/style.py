@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from rlsched.report.stylesheet import STYLESHEET
+from rlsched.report.markup import STYLESHEET
 from rlsched.serve.page.drawing import BETWEEN
 
 RENEWED_S = 2
