@@ -11,34 +11,21 @@ from rlsched.errors import BadInputError
 
 @dataclass
 class Report:
-    """The result of the check of one file.
+    """The result of the check of one file."""
 
-    Attributes:
-        kind: ray up, Kubernetes, Slurm, Dockerfile or compose; None: not recognised.
-        summary: the content in a few words, for each document.
-        problems: one for each fault.
-        unchecked: parts that were not checked, with the reason.
-    """
-
-    kind: str | None = None
-    summary: list[str] = field(default_factory=list)
-    problems: list[BadInputError] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
+    kind: str | None = None  # ray up, Kubernetes, Slurm, Dockerfile or compose; None: not recognised
+    summary: list[str] = field(default_factory=list)  # the content in a few words, for each document
+    problems: list[BadInputError] = field(default_factory=list)  # one for each fault
+    unchecked: list[str] = field(default_factory=list)  # parts that were not checked, with the reason
 
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a file, and the report that takes its faults.
+    """A place in a file, and the report that takes its faults."""
 
-    Attributes:
-        report: of the file.
-        file: its name, with the name of the YAML document where it has several.
-        path: keys and positions from the top.
-    """
-
-    report: Report
-    file: str
-    path: tuple[str, ...] = ()
+    report: Report  # of the file
+    file: str  # its name, with the name of the YAML document where it has several
+    path: tuple[str, ...] = ()  # keys and positions from the top
 
     def __truediv__(self, key: object) -> Place:
         """The place of a key or position below this one."""

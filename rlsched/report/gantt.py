@@ -32,36 +32,22 @@ _WAIT_NAMES = ("< 1 min", "< 10 min", "< 1 h", "< 6 h", "< 1 d", "< 3 d", "≥ 3
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The schedule of a policy.
-
-    Attributes:
-        name: label of the policy.
-        jobs: of the episode.
-        start: (jobs,) ticks, -1 where a job never started.
-    """
+    """The schedule of a policy."""
 
     name: str
     jobs: JobTable
-    start: IntArray
+    start: IntArray  # (jobs,) ticks, -1 where a job never started
 
 
 @dataclass(frozen=True, eq=False)
 class Gantt:
-    """Data of a Gantt chart: the same episode under one or more policies, on one time axis.
+    """Data of a Gantt chart: the same episode under one or more policies, on one time axis."""
 
-    Attributes:
-        title: name of the episode.
-        schedules: one panel each, from top to bottom.
-        processors: units of the first resource, which is drawn.
-        tick_s: seconds per tick.
-        colour: quantity that the colour of a job shows.
-    """
-
-    title: str
-    schedules: Sequence[Schedule]
-    processors: int
-    tick_s: int = 1
-    colour: Colour = "wait"
+    title: str  # name of the episode
+    schedules: Sequence[Schedule]  # one panel each, from top to bottom
+    processors: int  # units of the first resource, which is drawn
+    tick_s: int = 1  # seconds per tick
+    colour: Colour = "wait"  # quantity that the colour of a job shows
 
 
 def draw_gantt(gantt: Gantt) -> Figure:

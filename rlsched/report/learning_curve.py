@@ -43,23 +43,14 @@ _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A metric over the training of a run.
+    """A metric over the training of a run."""
 
-    Attributes:
-        name: of the run.
-        steps: (points,) decisions so far.
-        values: (points,) the metric on training episodes.
-        validation_steps: (checks,) decisions after which the policy was validated.
-        validation_values: (checks,) the metric on validation episodes.
-        selected: (checks,) True where the policy was the best so far and did not hoard.
-    """
-
-    name: str
-    steps: FloatArray
-    values: FloatArray
-    validation_steps: FloatArray
-    validation_values: FloatArray
-    selected: NDArray[np.bool_]
+    name: str  # of the run
+    steps: FloatArray  # (points,) decisions so far
+    values: FloatArray  # (points,) the metric on training episodes
+    validation_steps: FloatArray  # (checks,) decisions after which the policy was validated
+    validation_values: FloatArray  # (checks,) the metric on validation episodes
+    selected: NDArray[np.bool_]  # (checks,) True where the policy was the best so far and did not hoard
 
     @property
     def all_steps(self) -> FloatArray:
@@ -69,17 +60,11 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class LearningCurves:
-    """A picture to draw: one metric of one or more runs, with heuristics for comparison.
+    """A picture to draw: one metric of one or more runs, with heuristics for comparison."""
 
-    Attributes:
-        metric: its name.
-        curves: one per run.
-        heuristics: name to mean on the validation episodes.
-    """
-
-    metric: str
-    curves: Sequence[Curve]
-    heuristics: Mapping[str, float]
+    metric: str  # its name
+    curves: Sequence[Curve]  # one per run
+    heuristics: Mapping[str, float]  # name to mean on the validation episodes
 
     @property
     def caption(self) -> str:

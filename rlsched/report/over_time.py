@@ -35,15 +35,10 @@ LEGEND_COLUMNS = 6
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Data of a picture over time.
+    """Data of a picture over time."""
 
-    Attributes:
-        title: name of the episode.
-        histories: of the episode, one per policy.
-    """
-
-    title: str
-    histories: Sequence[History]
+    title: str  # name of the episode
+    histories: Sequence[History]  # of the episode, one per policy
 
     @property
     def powered(self) -> bool:

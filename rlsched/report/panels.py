@@ -36,18 +36,11 @@ ON, USED = "#d8dce3", "#4a93c6"
 
 @dataclass(frozen=True)
 class Grain:
-    """Resolution of a time axis.
+    """Resolution of a time axis."""
 
-    Attributes:
-        ticks: length of the episode.
-        step: ticks per point.
-        tick_s: seconds per tick.
-        unit: of the axis.
-    """
-
-    ticks: int
-    step: int
-    tick_s: int
+    ticks: int  # length of the episode
+    step: int  # ticks per point
+    tick_s: int  # seconds per tick
     unit: TimeUnit
 
     @classmethod
@@ -105,40 +98,24 @@ AREAS = (Kind.LAYER, Kind.AREA, Kind.FILLED)
 
 @dataclass(frozen=True)
 class Series:
-    """A quantity of a history over time.
+    """A quantity of a history over time."""
 
-    Attributes:
-        name: in the legend; empty: it has no entry.
-        values: computed from a history.
-        look: of its area or line.
-        kind: style.
-    """
-
-    name: str
-    values: Callable[[History], FloatArray | IntArray | float]
+    name: str  # in the legend; empty: it has no entry
+    values: Callable[[History], FloatArray | IntArray | float]  # computed from a history
     look: Look
     kind: Kind = Kind.LAYER
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel with its series.
+    """A panel with its series."""
 
-    Attributes:
-        label: of its vertical axis.
-        height: inches.
-        series: from the back to the front.
-        top: least upper end of the axis, computed from a history.
-        whole: only whole numbers have ticks.
-        marks: most ticks of the axis.
-    """
-
-    label: str
-    height: float
-    series: tuple[Series, ...]
-    top: Callable[[History], float] = lambda history: 1.0
-    whole: bool = True
-    marks: int = 2
+    label: str  # of its vertical axis
+    height: float  # inches
+    series: tuple[Series, ...]  # from the back to the front
+    top: Callable[[History], float] = lambda history: 1.0  # least upper end of the axis
+    whole: bool = True  # only whole numbers have ticks
+    marks: int = 2  # most ticks of the axis
 
     def draw(self, axes: Axes, history: History, grain: Grain) -> None:
         """Draw a history."""

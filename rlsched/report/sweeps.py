@@ -37,27 +37,16 @@ ALL, BEST, FRONT = HEURISTIC, LEARNED[1], LEARNED[0]
 
 @dataclass(frozen=True, eq=False)
 class TrialRow:
-    """A trial.
+    """A trial."""
 
-    Attributes:
-        name: of its folder.
-        settings: searched setting to its value, a number or a text.
-        values: (objective, seed) results; NaN if unknown.
-        whole: every seed was trained to its end.
-        front: it is on the Pareto front.
-        excess: violation of limits as a share, mean over seeds; 0: limits are met.
-        steps: training decisions, summed over seeds.
-        seconds: training time, summed over seeds.
-    """
-
-    name: str
-    settings: Mapping[str, float | str]
-    values: FloatArray
-    whole: bool
-    front: bool
-    excess: float
-    steps: int
-    seconds: float
+    name: str  # of its folder
+    settings: Mapping[str, float | str]  # searched setting to its value, a number or a text
+    values: FloatArray  # (objective, seed) results; NaN if unknown
+    whole: bool  # every seed was trained to its end
+    front: bool  # it is on the Pareto front
+    excess: float  # violation of limits as a share, mean over seeds; 0: limits are met
+    steps: int  # training decisions, summed over seeds
+    seconds: float  # training time, summed over seeds
 
     @property
     def means(self) -> FloatArray:
@@ -68,25 +57,15 @@ class TrialRow:
 
 @dataclass(frozen=True, eq=False)
 class SweepResult:
-    """Data of a report on a sweep.
-
-    Attributes:
-        title: of the page.
-        description: of the sweep.
-        objectives: name to whether lower is better; trials are ranked by the first.
-        trials: best first.
-        facts: about the search, to be listed.
-        settings: the sweep as YAML.
-        limited: policies have limits to meet.
-    """
+    """Data of a report on a sweep."""
 
     title: str
     description: str
-    objectives: Mapping[str, bool]
-    trials: Sequence[TrialRow]
-    facts: Mapping[str, str]
-    settings: str
-    limited: bool
+    objectives: Mapping[str, bool]  # name to whether lower is better; trials are ranked by the first
+    trials: Sequence[TrialRow]  # best first
+    facts: Mapping[str, str]  # about the search, to be listed
+    settings: str  # the sweep as YAML
+    limited: bool  # policies have limits to meet
 
     @property
     def keys(self) -> list[str]:

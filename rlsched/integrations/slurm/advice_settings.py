@@ -19,27 +19,16 @@ NAMES = {
 
 @dataclass(frozen=True)
 class AdviceSettings:
-    """The policy's resources, and the options of the command line.
+    """The policy's resources, and the options of the command line."""
 
-    Attributes:
-        resources: the policy's resources, in its order.
-        trained_units: units of each resource that the policy was trained for; empty where unknown.
-        horizon: the policy's planning horizon, ticks; None: it does not plan.
-        first_resource: cpus or nodes, as --units has it; None: by the name of the resource.
-        partition: only its jobs and nodes; None: all partitions.
-        default_limit_s: time limit of jobs without one, seconds; None: such jobs are refused.
-        max_jobs: most jobs in a request, running and waiting.
-        policy: name of the policy, where a service has several.
-    """
-
-    resources: tuple[str, ...]
-    trained_units: tuple[int, ...] = ()
-    horizon: int | None = None
-    first_resource: str | None = None
-    partition: str | None = None
-    default_limit_s: int | None = None
-    max_jobs: int = 20_000
-    policy: str | None = None
+    resources: tuple[str, ...]  # the policy's resources, in its order
+    trained_units: tuple[int, ...] = ()  # units of each that it was trained for; empty: unknown
+    horizon: int | None = None  # the policy's planning horizon, ticks; None: it does not plan
+    first_resource: str | None = None  # cpus or nodes, as --units has it; None: by the name of the resource
+    partition: str | None = None  # only its jobs and nodes; None: all partitions
+    default_limit_s: int | None = None  # time limit of jobs without one, seconds; None: such jobs are refused
+    max_jobs: int = 20_000  # most jobs in a request, running and waiting
+    policy: str | None = None  # name of the policy, where a service has several
 
     def kinds(self) -> tuple[str, ...]:
         """(resource,) Slurm's resource for each: cpus, nodes, or the name of a generic resource.

@@ -35,27 +35,16 @@ class JobRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SlurmView:
-    """A cluster that a policy can decide about.
+    """A cluster that a policy can decide about."""
 
-    Attributes:
-        request: for a policy or service.
-        rows: jobs that may start, by label.
-        kinds: (resource,) what each resource counts.
-        out_of_service: (resource,) units.
-        unexplained: (resource,) units that sinfo has as allocated, and no job of squeue holds.
-        excluded: jobs that are not in the request, by reason.
-        notes: lines that people should read before they act.
-        age_s: seconds since Slurm's last change of a job.
-    """
-
-    request: DecisionRequest
-    rows: dict[int | str, JobRow]
-    kinds: tuple[str, ...]
-    out_of_service: list[int]
-    unexplained: list[int]
-    excluded: dict[str, ExcludedJobs]
-    notes: list[str]
-    age_s: int = 0
+    request: DecisionRequest  # for a policy or service
+    rows: dict[int | str, JobRow]  # jobs that may start, by label
+    kinds: tuple[str, ...]  # (resource,) what each resource counts
+    out_of_service: list[int]  # (resource,) units
+    unexplained: list[int]  # (resource,) units that sinfo has as allocated, and no job of squeue holds
+    excluded: dict[str, ExcludedJobs]  # jobs that are not in the request, by reason
+    notes: list[str]  # lines that people should read before they act
+    age_s: int = 0  # seconds since Slurm's last change of a job
 
 
 def build_view(squeue: CommandOutput, sinfo: CommandOutput, settings: AdviceSettings, now: int) -> SlurmView:

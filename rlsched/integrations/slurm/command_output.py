@@ -47,25 +47,15 @@ class _Document(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class CommandOutput:
-    """The output of a command, with its records still encoded.
+    """The output of a command, with its records still encoded."""
 
-    Attributes:
-        file: that it was read from.
-        key: of the list of records.
-        records: one per job, or per group of nodes.
-        release: version of Slurm; empty where unknown.
-        parser: plugin that wrote it; empty where unknown.
-        cluster: None where unknown.
-        last_update: Unix seconds of Slurm's last change of a job; None where unknown.
-    """
-
-    file: str
-    key: str
-    records: list[Raw]
-    release: str
-    parser: str
-    cluster: str | None
-    last_update: int | None
+    file: str  # that it was read from
+    key: str  # of the list of records
+    records: list[Raw]  # one per job, or per group of nodes
+    release: str  # version of Slurm; empty where unknown
+    parser: str  # plugin that wrote it; empty where unknown
+    cluster: str | None  # None where unknown
+    last_update: int | None  # Unix seconds of Slurm's last change of a job; None where unknown
 
     def location(self, k: int) -> Location:
         """The location of record `k`."""

@@ -12,37 +12,22 @@ from rlsched.integrations.slurm.values import ClusterName, Location
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """The nodes of one record: one node, or the nodes of a partition in the same state.
+    """The nodes of one record: one node, or the nodes of a partition in the same state."""
 
-    Attributes:
-        location: of the record, for messages.
-        names: of the nodes.
-        partitions: that they belong to.
-        usable: jobs may start on them.
-        cpus, allocated: CPUs of all nodes, and those that sinfo has as allocated.
-        smallest, largest: CPUs of the smallest and of the largest node.
-        idle: nodes on which nothing runs.
-        gres: generic resources of one node, by name.
-        used: those of them in use; sinfo has them for a single node only.
-        drained: those of them that jobs cannot get.
-        shared_gpus: GPUs of one node with shards in use, where sinfo has them.
-        specialized: CPUs of one node reserved for the system (CoreSpecCount), beyond `largest`.
-    """
-
-    location: Location
+    location: Location  # of the record, for messages
     names: tuple[str, ...]
     partitions: tuple[str, ...]
-    usable: bool
-    cpus: int
-    allocated: int
-    smallest: int
-    largest: int
-    idle: int
-    gres: dict[str, int]
-    used: dict[str, int]
-    drained: dict[str, int]
-    shared_gpus: int = 0
-    specialized: int = 0
+    usable: bool  # jobs may start on them
+    cpus: int  # of all nodes
+    allocated: int  # CPUs that sinfo has as allocated
+    smallest: int  # CPUs of the smallest node
+    largest: int  # CPUs of the largest node
+    idle: int  # nodes on which nothing runs
+    gres: dict[str, int]  # generic resources of one node, by name
+    used: dict[str, int]  # those of them in use; sinfo has them for a single node only
+    drained: dict[str, int]  # those of them that jobs cannot get
+    shared_gpus: int = 0  # GPUs of one node with shards in use, where sinfo has them
+    specialized: int = 0  # CPUs of one node reserved for the system (CoreSpecCount), beyond `largest`
 
     def units(self, kind: str) -> int:
         """Units of all nodes; each node is taken to have the same generic resources."""
@@ -89,36 +74,22 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The limits of a partition.
+    """The limits of a partition."""
 
-    Attributes:
-        default_s: time limit of jobs that request none, seconds; None: the longest.
-        longest_s: seconds; None: no limit, or unknown.
-        whole_nodes: its jobs share nodes with no other job.
-    """
-
-    default_s: int | None = None
-    longest_s: int | None = None
-    whole_nodes: bool = False
+    default_s: int | None = None  # time limit of jobs that request none, seconds; None: the longest
+    longest_s: int | None = None  # seconds; None: no limit, or unknown
+    whole_nodes: bool = False  # its jobs share nodes with no other job
 
 
 @dataclass(eq=False)
 class Inventory:
-    """All nodes, each once.
-
-    Attributes:
-        groups: of nodes.
-        partitions: by name.
-        shared: nodes in more than one partition.
-        cluster: name in the records of nodes.
-        specialized: nodes with jobs on CPUs that are reserved for the system.
-    """
+    """All nodes, each once."""
 
     groups: list[NodeGroup] = field(default_factory=list)
-    partitions: dict[str, Partition] = field(default_factory=dict)
-    shared: int = 0
-    cluster: ClusterName = field(default_factory=ClusterName)
-    specialized: int = 0
+    partitions: dict[str, Partition] = field(default_factory=dict)  # by name
+    shared: int = 0  # nodes in more than one partition
+    cluster: ClusterName = field(default_factory=ClusterName)  # name in the records of nodes
+    specialized: int = 0  # nodes with jobs on CPUs that are reserved for the system
     _rates: dict[str, dict[str, Fraction]] = field(default_factory=dict)
 
     def rates(self, kind: str) -> dict[str, Fraction]:

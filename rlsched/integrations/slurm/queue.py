@@ -12,63 +12,37 @@ MAX_LABELS = 20
 
 @dataclass(frozen=True, slots=True)
 class AllocatedJob:
-    """A job that holds units.
+    """A job that holds units."""
 
-    Attributes:
-        label: job id as squeue prints it.
-        start, end, submit: Unix seconds; `end` is the expected one.
-        cpus: CPUs that it holds; 0 while it is suspended.
-        node_count: number of its nodes.
-        nodes: their names, as a Slurm hostlist; may be empty.
-        gres: generic resources by name.
-        partition: that it runs in.
-    """
-
-    label: int | str
-    start: int
-    end: int
+    label: int | str  # job id as squeue prints it
+    start: int  # Unix seconds, as the next two
+    end: int  # expected
     submit: int
-    cpus: int
+    cpus: int  # CPUs that it holds; 0 while it is suspended
     node_count: int
-    nodes: str
-    gres: dict[str, int]
+    nodes: str  # their names, as a Slurm hostlist; may be empty
+    gres: dict[str, int]  # generic resources by name
     partition: str
 
 
 @dataclass(frozen=True, slots=True)
 class PendingJob:
-    """A job, or a task of a job array, that may start.
+    """A job, or a task of a job array, that may start."""
 
-    Attributes:
-        label: job id as squeue and scontrol print it.
-        location: of its record, for messages.
-        user: its owner.
-        partitions: that it may run in.
-        since: Unix seconds since when it may start.
-        limit_s: its time limit, seconds; None: not set.
-        unlimited: it requests no time limit.
-        cpus, node_count: least CPUs and nodes that it needs.
-        whole_nodes: it shares its nodes with no other job.
-        gres: generic resources by name.
-        priority: Slurm's priority; None: unknown.
-        nice: Slurm's nice value.
-        unsupported: what it requests beside counts of units, which no policy knows.
-    """
-
-    label: int | str
-    location: Location
+    label: int | str  # job id as squeue and scontrol print it
+    location: Location  # of its record, for messages
     user: str
-    partitions: tuple[str, ...]
-    since: int
-    limit_s: int | None
-    unlimited: bool
-    cpus: int
-    node_count: int
-    whole_nodes: bool
-    gres: dict[str, int]
-    priority: int | None
+    partitions: tuple[str, ...]  # that it may run in
+    since: int  # Unix seconds since when it may start
+    limit_s: int | None  # its time limit, seconds; None: not set
+    unlimited: bool  # it requests no time limit
+    cpus: int  # fewest CPUs that it needs
+    node_count: int  # fewest nodes that it needs
+    whole_nodes: bool  # it shares its nodes with no other job
+    gres: dict[str, int]  # generic resources by name
+    priority: int | None  # None: unknown
     nice: int
-    unsupported: tuple[str, ...]
+    unsupported: tuple[str, ...]  # what it requests beside counts of units, which no policy knows
 
 
 @dataclass
@@ -87,20 +61,12 @@ class ExcludedJobs:
 
 @dataclass(eq=False)
 class Queue:
-    """All jobs that squeue printed.
+    """All jobs that squeue printed."""
 
-    Attributes:
-        allocated: jobs that hold units.
-        pending: jobs that may start, longest wait first, at most as many as a request may have.
-        excluded: pending jobs that may not start, by reason.
-        omitted: number of the newest jobs beyond those in `pending`.
-        now: Unix seconds, not before any event in the queue.
-        cluster: name of the cluster; None: no job has one.
-    """
-
-    allocated: list[AllocatedJob]
+    allocated: list[AllocatedJob]  # jobs that hold units
+    # jobs that may start, longest wait first, at most as many as a request may have
     pending: list[PendingJob]
-    excluded: dict[str, ExcludedJobs]
-    omitted: int
-    now: int
-    cluster: str | None = None
+    excluded: dict[str, ExcludedJobs]  # pending jobs that may not start, by reason
+    omitted: int  # number of the newest jobs beyond those in `pending`
+    now: int  # Unix seconds, not before any event in the queue
+    cluster: str | None = None  # name of the cluster; None: no job has one

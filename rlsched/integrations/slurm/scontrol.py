@@ -30,19 +30,12 @@ _ID = re.compile(r"[1-9]\d{0,9}(_\d{1,10})?")
 
 @dataclass(frozen=True)
 class NiceUpdate:
-    """A change of a job's nice value, and so of its place in the queue.
+    """A change of a job's nice value, and so of its place in the queue."""
 
-    Attributes:
-        job: id as scontrol takes it.
-        nice: new value.
-        previous: value before.
-        reason: for people.
-    """
-
-    job: str
-    nice: int
-    previous: int
-    reason: str
+    job: str  # id as scontrol takes it
+    nice: int  # new value
+    previous: int  # value before
+    reason: str  # for people
 
     @property
     def command(self) -> str:

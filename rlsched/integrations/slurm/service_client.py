@@ -30,15 +30,10 @@ MAX_GATE_CHARACTERS = 1000
 
 @dataclass(frozen=True)
 class ServiceClient:
-    """A client of one service.
+    """A client of one service."""
 
-    Attributes:
-        url: of the service, without a path.
-        token: bearer token; None: the service needs none.
-    """
-
-    url: str
-    token: str | None
+    url: str  # of the service, without a path
+    token: str | None  # bearer token; None: the service needs none
 
     @classmethod
     def connect(cls, url: str, token_file: Path | None) -> ServiceClient:

@@ -46,17 +46,11 @@ Words = str | list[str] | None
 
 @dataclass(frozen=True)
 class Location:
-    """The location of a record, for error messages.
-
-    Attributes:
-        file: name of the file, or stdin.
-        path: of the record in the file, as jobs[3].
-        command: the command that prints such a file.
-    """
+    """The location of a record, for error messages."""
 
     file: str
-    path: str
-    command: str
+    path: str  # of the record in the file, as jobs[3]
+    command: str  # the command that prints such a file
 
     def refuse(self, field: str, problem: str, remedy: str | None = None) -> NoReturn:
         """Refuse the value of a field.
@@ -104,11 +98,7 @@ class Location:
 
 @dataclass
 class ClusterName:
-    """The name of the cluster in all records that have one.
-
-    Attributes:
-        name: None until a record has one.
-    """
+    """The name of the cluster in all records that have one."""
 
     name: str | None = None
     _path: str = ""

@@ -87,17 +87,11 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Seconds from left to right.
+    """Seconds from left to right."""
 
-    Attributes:
-        begin: at the left edge.
-        end: at the right edge, later.
-        now: what labels count from.
-    """
-
-    begin: float
-    end: float
-    now: float
+    begin: float  # at the left edge
+    end: float  # at the right edge, later
+    now: float  # what labels count from
 
     def share(self, time: float) -> float:
         """Share of the width, 0 to 1; times beyond the edges are at the edges."""
@@ -157,23 +151,14 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """Title, axes and size of a chart.
-
-    Attributes:
-        title: what it shows.
-        described: a sentence or two about it, for screen readers.
-        axis: of time.
-        marks: of the other axis, from 0 up.
-        height: pixels.
-        unit: behind the highest mark.
-    """
+    """Title, axes and size of a chart."""
 
     title: str
-    described: str
+    described: str  # a sentence or two about it, for screen readers
     axis: TimeAxis
-    marks: Sequence[float]
-    height: int
-    unit: str = ""
+    marks: Sequence[float]  # of the other axis, from 0 up
+    height: int  # pixels
+    unit: str = ""  # behind the highest mark
 
     def y(self, value: float) -> float:
         """Pixels from the upper edge."""

@@ -17,23 +17,14 @@ ROLLING = 20
 
 @dataclass(frozen=True)
 class Point:
-    """A state in figures, of the first resource.
+    """A state in figures, of the first resource."""
 
-    Attributes:
-        now: its time, seconds.
-        waiting: jobs, with the suspended ones.
-        used: units that jobs hold.
-        free: units; None: not known.
-        battery_kwh: level; None: not known.
-        agrees: whether policy and heuristic agree; None: one of them did not decide.
-    """
-
-    now: int
-    waiting: int
-    used: int
-    free: int | None
-    battery_kwh: float | None
-    agrees: bool | None
+    now: int  # its time, seconds
+    waiting: int  # jobs, with the suspended ones
+    used: int  # units that jobs hold
+    free: int | None  # units; None: not known
+    battery_kwh: float | None  # level; None: not known
+    agrees: bool | None  # whether policy and heuristic agree; None: one of them did not decide
 
 
 def by_time(records: Iterable[Record]) -> list[Record]:

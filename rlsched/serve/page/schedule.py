@@ -42,27 +42,16 @@ class UnitBar(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """The drawing of a state.
+    """The drawing of a state."""
 
-    Attributes:
-        now: its time, seconds.
-        units: rows, as many as there are units, or are held.
-        bars: jobs.
-        stairs: running jobs that are too small to be drawn one by one.
-        small: their number.
-        left_out: jobs to start, or to come, that are too small to be drawn.
-        without_room: jobs to come for which too few units will be free, as far as known.
-        out: units out of service.
-    """
-
-    now: int
-    units: int
-    bars: list[UnitBar]
-    stairs: list[UnitBar]
-    small: int
-    left_out: int
-    without_room: int
-    out: int
+    now: int  # its time, seconds
+    units: int  # rows, as many as there are units, or are held
+    bars: list[UnitBar]  # jobs
+    stairs: list[UnitBar]  # running jobs that are too small to be drawn one by one
+    small: int  # their number
+    left_out: int  # jobs to start, or to come, that are too small to be drawn
+    without_room: int  # jobs to come for which too few units will be free, as far as known
+    out: int  # units out of service
 
 
 def last_decisions(answer: Answer) -> dict[Id, Decision]:

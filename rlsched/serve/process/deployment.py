@@ -41,18 +41,11 @@ POLL_S, STATUS_S = 0.05, 0.5
 
 @dataclass(frozen=True)
 class RunningService:
-    """A running service.
-
-    Attributes:
-        host: it listens at.
-        port: likewise.
-        folder: of HAProxy's files; None: there is no HAProxy.
-        node: of Ray.
-    """
+    """A running service."""
 
     host: str
     port: int
-    folder: Path | None
+    folder: Path | None  # of HAProxy's files; None: there is no HAProxy
     node: LocalNode
 
     @property

@@ -36,17 +36,11 @@ LOOK_S = 0.05
 
 @dataclass(frozen=True)
 class Interim:
-    """The interim process as its parent sees it.
+    """The interim process as its parent sees it."""
 
-    Attributes:
-        process: its id.
-        stdin: descriptor; the process ends when it is closed.
-        stdout: descriptor; the process writes a line when it answers.
-    """
-
-    process: int
-    stdin: int
-    stdout: int
+    process: int  # its id
+    stdin: int  # descriptor; the process ends when it is closed
+    stdout: int  # descriptor; the process writes a line when it answers
 
     @classmethod
     def start(cls, config: ServeConfig, listening: socket.socket) -> Interim:

@@ -52,11 +52,7 @@ class Postponed(ModuleType):
 
 @dataclass(frozen=True)
 class Later(Loader):
-    """Loads postponed modules.
-
-    Attributes:
-        loader: of the module itself.
-    """
+    """Loads postponed modules."""
 
     loader: Loader
 
@@ -114,12 +110,7 @@ CHANGES: dict[str, Callable[[Any], None]] = {
 
 @dataclass(frozen=True)
 class Changed(Loader):
-    """Loads a module and changes it.
-
-    Attributes:
-        loader: of the module.
-        change: changes the module.
-    """
+    """Loads a module and changes it."""
 
     loader: Loader
     change: Callable[[Any], None]

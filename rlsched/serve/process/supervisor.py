@@ -61,21 +61,13 @@ HANGS_UP = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
 
 @dataclass(frozen=True)
 class Supervised:
-    """The second process.
+    """The second process."""
 
-    Attributes:
-        parent: connection to the first.
-        listening: the socket of the service; None: Serve opens one.
-        config: settings of the service, from the first process.
-        gate: its results, in figures.
-        announced: whether an earlier start has printed that the service answers.
-    """
-
-    parent: socket.socket
-    listening: socket.socket | None
-    config: ServeConfig
-    gate: dict[str, Any]
-    announced: bool
+    parent: socket.socket  # connection to the first
+    listening: socket.socket | None  # the socket of the service; None: Serve opens one
+    config: ServeConfig  # settings of the service, from the first process
+    gate: dict[str, Any]  # its results, in figures
+    announced: bool  # whether an earlier start has printed that the service answers
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
