@@ -10,8 +10,7 @@ from typing import Any
 from rlsched.deploy.commands import option
 from rlsched.deploy.findings import Place
 
-RAY = version("ray")
-"""The installed Ray. Nodes with another version cannot join its cluster."""
+RAY = version("ray")  # installed; nodes with another version cannot join its cluster
 
 _RAY_VERSION = re.compile(r"(?:\bray(?:\[[^\]]{0,99}\])?\s*==\s*|/ray(?:-ml)?:|[:-]ray)(\d+\.[\w.]*\w)")
 _SPOT = re.compile(r"(?i)(?:type|model|gke-spot)': '(?:spot|true)'|preemptible': true")

@@ -14,8 +14,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.history import knows_ticks, record
 from rlsched.evaluate.policy import EvaluationEpisode, Policy
 
-FRAMES = 200
-"""Ticks in a film, from the first on."""
+FRAMES = 200  # ticks in a film, from the first on
 
 FRAME_MS = 120  # whole hundredths of a second
 

@@ -28,17 +28,10 @@ from rlsched.report.style import (
 )
 from rlsched.report.words import Scale, labelled, number, scale_for
 
-HEURISTICS_SHOWN = 6
-"""Number of heuristics drawn with a learning curve, best first."""
-
-NAME_GAP = 0.05
-"""Least distance between the labels of two heuristics, as a share of the axis."""
-
-NOTE_WIDTH = 110
-"""Characters per line below the axis."""
-
-_NO_BREAK = "\N{NO-BREAK SPACE}"
-"""Keeps the name of a heuristic in one line of a note."""
+HEURISTICS_SHOWN = 6  # number of heuristics drawn with a learning curve, best first
+NAME_GAP = 0.05  # least distance between the labels of two heuristics, as a share of the axis
+NOTE_WIDTH = 110  # characters per line below the axis
+_NO_BREAK = "\N{NO-BREAK SPACE}"  # keeps the name of a heuristic in one line of a note
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,14 +16,9 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.report.style import HEURISTIC, INK
 from rlsched.report.words import TimeUnit, time_unit
 
-Look = Mapping[str, Any]
-"""Keyword arguments of a patch or a line."""
-
-POINTS = 500
-"""Most points of a series; longer episodes are drawn as means over several ticks."""
-
-TRACE = 1e-6
-"""Smaller values count as zero, because of rounding."""
+Look = Mapping[str, Any]  # keyword arguments of a patch or a line
+POINTS = 500  # most points of a series; longer episodes are drawn as means over several ticks
+TRACE = 1e-6  # smaller values count as zero, because of rounding
 
 _BINS = (1, 2, 3, 4, 6, 8, 12, 24, 48, 72, 168)  # ticks; of hourly ticks, parts of days and whole ones
 

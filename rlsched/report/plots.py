@@ -23,8 +23,7 @@ from rlsched.report.style import (
 )
 from rlsched.report.words import labelled, number, scale_for
 
-HEURISTICS_SHOWN = 12
-"""Heuristics per panel, best first; the tables of the report hold all of them."""
+HEURISTICS_SHOWN = 12  # heuristics per panel, best first; the tables of the report hold all of them
 
 WIDTH_IN = 12.0
 

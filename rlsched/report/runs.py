@@ -13,8 +13,7 @@ from rlsched.json_files import parse_json
 from rlsched.learn.folder import RunFolder
 from rlsched.report.learning_curve import Curve, LearningCurves
 
-DEEPEST = 3
-"""Levels of folders between a run and a policy in it, as in checkpoints/000010/policy."""
+DEEPEST = 3  # levels of folders between a run and a policy in it, as in checkpoints/000010/policy
 
 
 def learning_of(policies: Sequence[Path]) -> list[LearningCurves]:

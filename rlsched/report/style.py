@@ -27,8 +27,7 @@ DPI = 130
 INK, MUTED, GRID, HEURISTIC = "#1f2430", "#6b7280", "#e5e7eb", "#8b929e"
 LEARNED = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe & Ito, colour-blind safe
 
-LOG_FROM = 20.0
-"""An axis is logarithmic where its largest value is more than this many times its smallest."""
+LOG_FROM = 20.0  # an axis is logarithmic where its largest value is more than this many times its smallest
 
 _STEPS = {
     "s": (1, 2, 5, 10, 15, 30),

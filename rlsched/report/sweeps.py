@@ -26,11 +26,8 @@ from rlsched.report.style import (
 )
 from rlsched.report.words import Scale, in_words, labelled, number, scale_for
 
-COLUMNS = 4
-"""Panels per row."""
-
-WORDS = 12
-"""Most characters of a textual setting below an axis."""
+COLUMNS = 4  # panels per row
+WORDS = 12  # most characters of a textual setting below an axis
 
 ALL, BEST, FRONT = HEURISTIC, LEARNED[1], LEARNED[0]
 

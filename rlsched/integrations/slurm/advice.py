@@ -10,8 +10,7 @@ from rlsched.integrations.slurm.cluster_view import SlurmView
 from rlsched.integrations.slurm.scontrol import nice_updates
 from rlsched.serve.api.schema import Answer
 
-ACTIONS = {"start": "start", "reserve": "reserve units"}
-"""Actions of a policy, in words."""
+ACTIONS = {"start": "start", "reserve": "reserve units"}  # of a policy, in words
 
 
 def advice_rows(view: SlurmView, answer: Answer) -> list[dict[str, Any]]:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain, product
 
-MAX_NODES = 100_000
-"""Most names that one list may expand to; Slurm supports 65,536 nodes."""
+MAX_NODES = 100_000  # most names that one list may expand to; Slurm supports 65,536 nodes
 
 _PARTS = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")

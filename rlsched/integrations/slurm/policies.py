@@ -10,8 +10,7 @@ from rlsched.serve.api.schema import Answer, DecisionRequest
 from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.settings import Gate, ServeConfig
 
-POLICY = "the policy"
-"""Name of the exported policy in notes."""
+POLICY = "the policy"  # name of the exported policy in notes
 
 
 class ExportedPolicy:

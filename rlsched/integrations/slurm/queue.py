@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from rlsched.integrations.slurm.values import Location
 
-MAX_LABELS = 20
-"""Jobs that are listed for a reason; more are only counted."""
+MAX_LABELS = 20  # jobs that are listed for a reason; more are only counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,7 @@ from rlsched.integrations.slurm.values import (
 )
 from rlsched.serve.api.schema import FAR
 
-MAX_SKEW_S = 3600
-"""Longest time that an event may be after now: the clocks of two machines differ."""
+MAX_SKEW_S = 3600  # longest time that an event may be after now: the clocks of two machines differ
 
 CAPACITY_REASONS = frozenset(("", "NONE", "PRIORITY", "RESOURCES", "JOBARRAYTASKLIMIT"))
 """Reasons of pending jobs that may start once units, or their turn, come. Other jobs are excluded."""

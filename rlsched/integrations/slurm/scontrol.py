@@ -17,11 +17,8 @@ from rlsched.integrations.slurm.queue import PendingJob
 from rlsched.integrations.slurm.values import printable
 from rlsched.serve.api.schema import Answer
 
-GAP = 1000
-"""Difference of priority between neighbours; ages change priorities until Slurm schedules next."""
-
-MAX_NICE = 2_147_483_645
-"""Largest magnitude that scontrol accepts."""
+GAP = 1000  # difference of priority between neighbours; ages change priorities until Slurm schedules next
+MAX_NICE = 2_147_483_645  # largest magnitude that scontrol accepts
 
 MAX_LABELS = 20
 

@@ -18,11 +18,8 @@ from rlsched.serve.api.schema import MANY
 WIDTHS = (16, 32, 64)
 """Bits of Slurm's numbers. The largest of a width means infinite, the next one not set (NO_VAL)."""
 
-MAX_ID = (1 << 32) - 3
-"""Largest job id."""
-
-MAX_LIMIT_MINUTES = MAX_ID
-"""Longest time limit, minutes."""
+MAX_ID = (1 << 32) - 3  # largest job id
+MAX_LIMIT_MINUTES = MAX_ID  # longest time limit, minutes
 
 _INFINITE = {bits: {-1, *((1 << width) - 1 for width in WIDTHS if width >= bits)} for bits in WIDTHS}
 _NO_VAL = {bits: {-2, *((1 << width) - 2 for width in WIDTHS if width >= bits)} for bits in WIDTHS}

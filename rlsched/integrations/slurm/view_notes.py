@@ -11,11 +11,8 @@ from rlsched.integrations.slurm.nodes import Inventory
 from rlsched.integrations.slurm.queue import PendingJob, Queue
 from rlsched.integrations.slurm.values import count_of, printable
 
-STALE_S = 600
-"""Age from which on a note calls the output old."""
-
-MAX_KINDS, MAX_LABELS = 8, 5
-"""Unsupported requests, and jobs for each, that a note lists."""
+STALE_S = 600  # age from which on a note calls the output old
+MAX_KINDS, MAX_LABELS = 8, 5  # unsupported requests, and jobs for each, that a note lists
 
 AT_ONE_TIME = "take squeue and sinfo at one time, both with --all"
 ALL_JOBS = "as a user who may see all jobs (PrivateData)"

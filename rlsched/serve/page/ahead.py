@@ -10,8 +10,7 @@ from rlsched.serve.page.drawing import Frame, Line, TimeAxis, levels, step_chart
 from rlsched.serve.page.history import HEIGHT
 from rlsched.serve.page.schedule import uses
 
-MOST_TICKS = 500
-"""Ticks of a chart."""
+MOST_TICKS = 500  # ticks of a chart
 
 
 def used_ahead(state: ClusterState, answer: Answer, tick_s: int, ticks: int) -> list[int]:

@@ -32,14 +32,9 @@ UNITS = (("y", YEAR), ("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", 1))
 TICKS = 8
 """At most, on a time axis; every other one is left out where the screen is narrow, or labels are long."""
 
-WIDE_PX, NARROW_PX = 800, 280
-"""Least widths of a chart, on screens and on phones (`BETWEEN`)."""
-
-BETWEEN = "between"
-"""Class of what a phone has no room for."""
-
-LETTER_PX = 7.0
-"""About what a letter of a label takes."""
+WIDE_PX, NARROW_PX = 800, 280  # least widths of a chart, on screens and on phones (`BETWEEN`)
+BETWEEN = "between"  # class of what a phone has no room for
+LETTER_PX = 7.0  # about what a letter of a label takes
 
 
 def inert(text: object, length: int = 40) -> str:

@@ -25,11 +25,8 @@ from rlsched.serve.page.schedule import Schedule, UnitBar, Use
 
 HEIGHT = 320
 
-LEAST_PX = 14.0
-"""Height of a bar with a label."""
-
-THIN_PX = 4.0
-"""Height below which a bar has no outline, which would hide it."""
+LEAST_PX = 14.0  # height of a bar with a label
+THIN_PX = 4.0  # height below which a bar has no outline, which would hide it
 
 LOOKS = {
     "runs": "runs",
@@ -43,8 +40,7 @@ LOOKS = {
 }
 """Class of a bar in the style -> its name."""
 
-ENDED = ("overdue", "suspends")
-"""Looks of bars whose end is not known."""
+ENDED = ("overdue", "suspends")  # looks of bars whose end is not known
 
 
 def time_axis(schedule: Schedule) -> TimeAxis:

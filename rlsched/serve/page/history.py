@@ -11,8 +11,7 @@ from rlsched.serve.ledger.records import Record
 from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, counted, levels, step_chart
 
 HEIGHT = 150
-ROLLING = 20
-"""States of a rolling share of agreement."""
+ROLLING = 20  # states of a rolling share of agreement
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,12 @@ from rlsched.serve.ledger.records import Record
 from rlsched.serve.page.drawing import counted, inert
 from rlsched.serve.page.schedule import last_decisions
 
-ROWS = 40
-"""Jobs in the table of the queue."""
+ROWS = 40  # jobs in the table of the queue
 
 DECISIONS = 30
 
-SHADOW_DECISIONS = 3
-"""Decisions of a shadow in the table."""
-
-LAST_S = 253_402_300_799.0
-"""The end of the year 9999, the last that calendars support."""
+SHADOW_DECISIONS = 3  # decisions of a shadow in the table
+LAST_S = 253_402_300_799.0  # the end of the year 9999, the last that calendars support
 
 NOTHING = "–"  # noqa: RUF001 - the usual sign for a missing figure
 

@@ -10,14 +10,9 @@ from typing import NamedTuple
 from rlsched.report.packing import lowest_rows
 from rlsched.serve.api.schema import Answer, ClusterState, Decision, PlannedJob, WaitingJob
 
-MAX_JOBS = 400
-"""Jobs that are drawn, those with most units."""
-
-MAX_COMING = 100
-"""Most jobs among them that start now or later."""
-
-STAIRS = 60
-"""Steps in which jobs that are not drawn release their units."""
+MAX_JOBS = 400  # jobs that are drawn, those with most units
+MAX_COMING = 100  # most jobs among them that start now or later
+STAIRS = 60  # steps in which jobs that are not drawn release their units
 
 Id = int | str
 

@@ -8,8 +8,7 @@ import hashlib
 from rlsched.report.markup import STYLESHEET
 from rlsched.serve.page.drawing import BETWEEN
 
-RENEWED_S = 2
-"""Seconds between requests for updates."""
+RENEWED_S = 2  # seconds between requests for updates
 
 STYLE = (
     STYLESHEET

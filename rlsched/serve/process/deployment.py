@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
     from rlsched.serve.process.node import LocalNode
 
-TERMINAL = (1, 2)
-"""Descriptors of stdout and stderr."""
-
-ENDING_S = 15.0
-"""Longest time that an interrupted start takes to end."""
+TERMINAL = (1, 2)  # descriptors of stdout and stderr
+ENDING_S = 15.0  # longest time that an interrupted start takes to end
 
 POLL_S, STATUS_S = 0.05, 0.5
 """Seconds between looks whether the service answers, and between looks at its status."""

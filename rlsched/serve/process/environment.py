@@ -17,22 +17,19 @@ from rlsched.serve.process.ports import free_ports
 from rlsched.serve.process.proxy import BATCH_TIMEOUT_S, LISTENER_PATH, REQUEST_TIMEOUT_S
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeLimits
 
-DRAINING_S = "3"
-"""Shortest time before Serve ends a replica: proxies must hear of it first."""
+DRAINING_S = "3"  # shortest time before Serve ends a replica: proxies must hear of it first
 
 MAX_FOLDER = 97 - len("/rlsched-00000000/") - 56 - len("/admin.sock")
 """Bytes of the folder that has HAProxy's socket below it, in a folder named by the node: HAProxy takes 97."""
 
-LEAN_IMPORTS = "rlsched.serve.process.lean_imports"
-"""Module to import before Serve, here and in workers."""
+LEAN_IMPORTS = "rlsched.serve.process.lean_imports"  # module to import before Serve, here and in workers
 
 RETRY_BYTES = 1 << 17
 """Largest request that goes to another replica if one dies over it.
 
 HAProxy holds as much of each request, and at most 2,048 of them."""
 
-TRIES = 4
-"""Replicas that get a request one after the other if none answers."""
+TRIES = 4  # replicas that get a request one after the other if none answers
 
 RAY_SETTINGS = {
     "RAY_worker_niceness": "0",

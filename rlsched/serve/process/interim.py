@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from rlsched.serve.settings import ServeConfig
 
-INSTANCE = "interim"
-"""Header value that distinguishes its answers from those of replicas."""
+INSTANCE = "interim"  # header value that distinguishes its answers from those of replicas
 
 CODE = (
     "from rlsched.serve.process import lean_imports; lean_imports.postpone(); "
@@ -25,11 +24,8 @@ CODE = (
 )
 """Code of the process; it imports torch as replicas do."""
 
-LISTENING = 3
-"""Descriptor of its listening socket."""
-
-READY_S, ENDING_S = 20.0, 20.0
-"""Longest wait for its first answer, and for its end; then it is killed."""
+LISTENING = 3  # descriptor of its listening socket
+READY_S, ENDING_S = 20.0, 20.0  # longest wait for its first answer, and for its end; then it is killed
 
 LOOK_S = 0.05
 

@@ -38,8 +38,7 @@ from rlsched.serve.settings import ServeConfig
 LAST_S, LONGEST_END_S = 0.5, 10
 """Seconds for requests that are on their way at the end, and for their answers."""
 
-HEADER_BYTES = 1 << 17
-"""Longest head of a request, as with HAProxy."""
+HEADER_BYTES = 1 << 17  # longest head of a request, as with HAProxy
 
 
 class LocalLedgerClient:

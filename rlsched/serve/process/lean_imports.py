@@ -25,15 +25,13 @@ from typing import Any
 
 from rlsched.serve.process.proxy import harden, keep_running, listen_at_node
 
-PANDAS_USER = "ray.serve._private.utils"
-"""Module that imports pandas, if pandas is installed."""
+PANDAS_USER = "ray.serve._private.utils"  # module that imports pandas, if pandas is installed
 
 COLLECTED_AFTER = (50_000, 20, 100)
 """Thresholds of garbage collection. A batch makes a million objects that are no garbage: with Python's usual
 threshold of 700, looking at them would take half of the time to read it."""
 
-LATER = {"torch._meta_registrations", "torch.export"}
-"""Modules that only compiling and exporting need."""
+LATER = {"torch._meta_registrations", "torch.export"}  # modules that only compiling and exporting need
 
 
 class Postponed(ModuleType):

@@ -17,12 +17,10 @@ from rlsched.errors import BadInputError
 
 BACKLOG = 4096
 
-FIRST_PASSED = 3
-"""Descriptor of the first socket that systemd passes."""
+FIRST_PASSED = 3  # descriptor of the first socket that systemd passes
 
 RETRY_S = 0.1
-ANSWER_S = 5.0
-"""Longest time in which the process with the socket shares it."""
+ANSWER_S = 5.0  # longest time in which the process with the socket shares it
 
 
 def opened(host: str, port: int) -> socket.socket:

@@ -13,8 +13,7 @@ from rlsched.errors import BadInputError
 INSTANCE = "x-rlsched-instance"
 """Header of a ready service's answer: distinguishes services that were started for one port."""
 
-ANSWER_S = 1.0
-"""Longest time in which a ready service answers; before, connections wait."""
+ANSWER_S = 1.0  # longest time in which a ready service answers; before, connections wait
 
 QUIET_PORTS = range(20_000, 30_000)
 """Below ephemeral ports (from 32,768) and Serve's (30,000), above those of Ray's workers (to 19,999)."""

@@ -40,8 +40,7 @@ END_WITH = '(while kill -0 "$1"; do kill -0 "$2" || exit; sleep 1; done; kill -U
 TAKEOVER_S, LOOK_S = 5.0, 0.05
 """Longest wait of a new manager for its replicas while the previous HAProxy answers; time between looks."""
 
-COMMAND_S, LAST_S = 1.0, 1.0
-"""Longest time for HAProxy's answer to a command, and for its last requests."""
+COMMAND_S, LAST_S = 1.0, 1.0  # longest time for HAProxy's answer to a command, and for its last requests
 
 
 def _refusal(status: int, problem: str) -> str:

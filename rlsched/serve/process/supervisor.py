@@ -29,24 +29,14 @@ from rlsched.serve.settings import ServeConfig
 if TYPE_CHECKING:
     from rlsched.serve.process.deployment import RunningService
 
-SUPERVISED = "RLSCHED_SUPERVISED"
-"""Environment variable of the second process: its fields as JSON."""
-
-MAX_RESTARTS = 10
-"""Restarts in a row; beyond, another restart will not help."""
-
-STEADY_S = 30.0
-"""Run time after which the count of restarts begins again."""
-
-LOOK_S = 0.05
-"""Seconds between two looks whether Ray is alive."""
-
-ANSWER_S = 60.0
-"""Longest time in which the first process answers the second."""
+SUPERVISED = "RLSCHED_SUPERVISED"  # environment variable of the second process: its fields as JSON
+MAX_RESTARTS = 10  # restarts in a row; beyond, another restart will not help
+STEADY_S = 30.0  # run time after which the count of restarts begins again
+LOOK_S = 0.05  # seconds between two looks whether Ray is alive
+ANSWER_S = 60.0  # longest time in which the first process answers the second
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-FINAL = (DONE, BAD_INPUT, INTERRUPTED)
-"""Exit codes that the command passes on after a signal to end."""
+FINAL = (DONE, BAD_INPUT, INTERRUPTED)  # exit codes that the command passes on after a signal to end
 
 GCS = "gcs_server"
 """Ray's name for the process that knows all others. Replicas answer for a while without it."""
