@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -46,32 +46,9 @@ COLUMN_LISTS: dict[str, type[Jobs]] = {
 CLUSTER_FIELDS = Cluster.__struct_fields__
 
 
-class JobColumns(NamedTuple):
-    """One job list of all clusters.
-
-    Attributes:
-        counts: (cluster,) jobs of each cluster.
-        values: field -> (job,) values; without the fields that no job gives.
-    """
-
-    counts: IntArray
-    values: Mapping[str, Sequence[Any]]
-
-
-def columns_in(request: Request) -> ClusterColumns | None:
-    """Columns of a request; None if it holds states."""
-    return request.columns if isinstance(request, BatchRequest) else None
-
-
-def states_in(request: Request) -> Sequence[ClusterState]:
-    """States of a request without columns."""
-    return request.states if isinstance(request, BatchRequest) else (request,)
-
-
 def num_clusters(request: Request) -> int:
     """Clusters of a request."""
-    columns = columns_in(request)
-    return len(states_in(request)) if columns is None else len(columns.now)
+    return len(request.states) if request.columns is None else len(request.columns.now)
 
 
 def path_of(request: Request) -> Callable[[int], str]:
@@ -83,75 +60,66 @@ def path_of(request: Request) -> Callable[[int], str]:
 
 def cluster_fields(request: Request) -> dict[str, Sequence[Any]]:
     """Field of `Cluster` -> (cluster,) values; without the fields that no cluster gives."""
-    columns = columns_in(request)
-    if columns is not None:
-        lists = {name: getattr(columns, name) for name in CLUSTER_FIELDS}
-        return {name: values for name, values in lists.items() if values is not None}
-    states = states_in(request)
-    rows = {name: [getattr(state, name) for state in states] for name in CLUSTER_FIELDS}
+    if request.columns is not None:
+        return _present(request.columns, CLUSTER_FIELDS)
+    rows = {name: [getattr(state, name) for state in request.states] for name in CLUSTER_FIELDS}
     return {name: values for name, values in rows.items() if any(value is not None for value in values)}
 
 
 def cluster_names(request: Request) -> Sequence[str]:
     """(cluster,) names."""
-    columns = columns_in(request)
-    if columns is None:
-        return [state.cluster for state in states_in(request)]
-    if columns.cluster is None:
-        return [Cluster(now=0).cluster] * len(columns.now)
-    return columns.cluster
+    if request.columns is None:
+        return [state.cluster for state in request.states]
+    return request.columns.cluster or [Cluster(now=0).cluster] * num_clusters(request)
 
 
 def job_counts(request: Request) -> IntArray:
     """(list, cluster) jobs, in the order of `LISTS`."""
-    columns = columns_in(request)
-    if columns is None:
-        states = states_in(request)
-        return np.array([[len(getattr(state, name)) for state in states] for name in LISTS], np.int64)
-    none = [0] * len(columns.now)
-    lists = [getattr(columns, name) for name in LISTS]
+    if request.columns is None:
+        return np.array([[len(getattr(state, name)) for state in request.states] for name in LISTS], np.int64)
+    none = [0] * num_clusters(request)
+    lists = [getattr(request.columns, name) for name in LISTS]
     return np.array([none if jobs is None else jobs.jobs for jobs in lists], np.int64)
 
 
-def job_lists(request: Request) -> Iterator[JobColumns]:
-    """Jobs of all clusters, list by list; no line of Python runs per job, since batches wait for this."""
-    columns = columns_in(request)
+def job_lists(request: Request) -> Iterator[tuple[IntArray, Mapping[str, Sequence[Any]]]]:
+    """Jobs of all clusters, list by list; no line of Python runs per job, since batches wait for this.
+
+    Yields:
+        (cluster,) jobs of each cluster, and field -> (job,) values; without the fields that no job gives.
+    """
     for counts, (name, kind) in zip(job_counts(request), LISTS.items(), strict=True):
-        if columns is None:
-            lists: list[Sequence[Struct]] = [getattr(state, name) for state in states_in(request)]
+        names = kind.__struct_fields__
+        if request.columns is None:
+            lists: list[Sequence[Struct]] = [getattr(state, name) for state in request.states]
             flat = [*chain.from_iterable(map(astuple, chain.from_iterable(lists)))]
-            names = kind.__struct_fields__
-            yield JobColumns(counts, {field: flat[k :: len(names)] for k, field in enumerate(names)})
+            yield counts, {field: flat[k :: len(names)] for k, field in enumerate(names)}
         else:
-            jobs: Jobs | None = getattr(columns, name)
-            empty: dict[str, Sequence[Any]] = {field: () for field in kind.__struct_fields__}
-            yield JobColumns(counts, empty if jobs is None else _job_values(jobs, kind))
+            jobs: Jobs | None = getattr(request.columns, name)
+            yield counts, dict.fromkeys(names, ()) if jobs is None else _present(jobs, names)
 
 
 def state_getter(request: Request) -> Callable[[int], ClusterState]:
     """A function from the number of a cluster to its state."""
-    columns = columns_in(request)
-    if columns is None:
-        return states_in(request).__getitem__
+    if request.columns is None:
+        return request.states.__getitem__
     values = cluster_fields(request)
     lists: dict[str, tuple[type[Job], list[Any], list[int]]] = {}
     for name, kind in LISTS.items():
-        jobs: Jobs | None = getattr(columns, name)
+        jobs: Jobs | None = getattr(request.columns, name)
         if jobs is not None:
-            values_of = _job_values(jobs, kind)
-            defaults = {field.name: repeat(field.default) for field in fields(kind)}
-            job_values = [values_of.get(field, defaults[field]) for field in kind.__struct_fields__]
+            columns = _present(jobs, kind.__struct_fields__)
+            # A repeated default has no end; a given column ends it.
+            job_values = [columns.get(field.name, repeat(field.default)) for field in fields(kind)]
             lists[name] = kind, job_values, [*accumulate(jobs.jobs, initial=0)]
 
     def state(k: int) -> ClusterState:
         jobs_of: dict[str, Any] = {}
         for name, (kind, job_values, bounds) in lists.items():
             part = slice(bounds[k], bounds[k + 1])
-            # A repeated default has no end; a given column ends it.
             rows = [column if isinstance(column, repeat) else column[part] for column in job_values]
             jobs_of[name] = [*map(kind, *rows)]
-        head: dict[str, Any] = {name: column[k] for name, column in values.items()}
-        return ClusterState(**head, **jobs_of)
+        return ClusterState(**{name: column[k] for name, column in values.items()}, **jobs_of)
 
     return state
 
@@ -201,10 +169,9 @@ def _check_lengths(columns: Struct, names: Sequence[str], count: int, path: str,
             raise BadInputError(f"{path}.{name}", problem, "send one for each")
 
 
-def _job_values(jobs: Jobs, kind: type[Job]) -> dict[str, Sequence[Any]]:
-    """Field -> (job,) values, without the columns that are left out."""
-    columns = {field: getattr(jobs, field) for field in kind.__struct_fields__}
-    return {field: column for field, column in columns.items() if column is not None}
+def _present(columns: Struct, names: Iterable[str]) -> dict[str, Sequence[Any]]:
+    """Field -> values, without the columns that are left out."""
+    return {name: column for name in names if (column := getattr(columns, name)) is not None}
 
 
 def to_columns(states: Sequence[ClusterState]) -> ClusterColumns:
@@ -225,8 +192,5 @@ def to_columns(states: Sequence[ClusterState]) -> ClusterColumns:
 
 
 def _columns(rows: Sequence[Struct], kind: type[Struct]) -> dict[str, Any]:
-    columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(kind)}
-    defaults = {field.name: field.default for field in fields(kind)}
-    return {
-        name: values for name, values in columns.items() if any(value != defaults[name] for value in values)
-    }
+    columns = ((field, [getattr(row, field.name) for row in rows]) for field in fields(kind))
+    return {field.name: column for field, column in columns if column.count(field.default) < len(rows)}

@@ -174,6 +174,13 @@ class ClusterState(Cluster, frozen=True, kw_only=True):
     planned: Annotated[list[PlannedJob], Meta(max_length=100_000)] = []
     suspended: Annotated[list[WaitingJob], Meta(max_length=100_000)] = []
 
+    columns: ClassVar[None] = None
+
+    @property
+    def states(self) -> list[ClusterState]:
+        """This state alone; a `BatchRequest` has many, or columns."""
+        return [self]
+
 
 class DecisionRequest(ClusterState, frozen=True, kw_only=True):
     """One cluster, and the policy to ask."""

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.serve.decide.checks import check_clusters, check_jobs, check_names, refuse
+from rlsched.serve.decide.checks import Formulation, check_clusters, check_jobs, check_names, refuse
 from rlsched.serve.decide.clusters import Clusters, Id
-from rlsched.serve.decide.formulation import Formulation
-from rlsched.sim.priorities import static_keys
+from rlsched.sim.priorities import priority, static_keys
 from rlsched.sim.simulator import effective_prices
 from rlsched.sim.snapshot import PLANNED, READY, RUNNING, WAITING, Snapshot
 
@@ -69,18 +68,17 @@ class Batch:
         in_service = np.broadcast_to(units, (len(clusters), len(units)))
         if clusters.optional("free"):
             missing = _out_of_service(clusters, units)
-            rows = np.flatnonzero(missing.any(axis=1))
-            clusters = clusters.with_running(rows, OUT_OF_SERVICE, missing[rows], clusters.now[rows], LONG_S)
+            clusters = clusters.with_running(missing, OUT_OF_SERVICE, LONG_S)
             in_service = units - missing
         clusters = clusters.sorted(by_submit=not formulation.horizon)
         check_names(clusters)
         clusters, too_large = _without_large_jobs(clusters, in_service)
         check_jobs(formulation, clusters, units)
-        first, tick_s = clusters.first, formulation.tick_s
-        by_submit = np.lexsort((clusters.submit // tick_s, clusters.cluster))
+        jobs, first, tick_s = clusters.jobs, clusters.first, formulation.tick_s
+        by_submit = np.lexsort((jobs.submit // tick_s, jobs.cluster))
         rank = np.empty(len(by_submit), np.int64)
-        rank[by_submit] = np.arange(len(by_submit)) - first[clusters.cluster[by_submit]]
-        names, bounds = clusters.ids[by_submit].tolist(), first.tolist()
+        rank[by_submit] = np.arange(len(by_submit)) - first[jobs.cluster[by_submit]]
+        names, bounds = jobs.ids[by_submit].tolist(), first.tolist()
         snapshot = _snapshot(formulation, clusters, units, rank)
         # Requested ticks of a running job beyond its present run.
         beyond = np.maximum(0, snapshot.requested - (snapshot.expected_end - snapshot.begin))
@@ -90,7 +88,7 @@ class Batch:
             snapshot=snapshot,
             ids=[names[begin:end] for begin, end in pairwise(bounds)],
             too_large=too_large,
-            ran_before=np.where(snapshot.place == RUNNING, beyond, clusters.ran // tick_s),
+            ran_before=np.where(snapshot.place == RUNNING, beyond, jobs.ran // tick_s),
         )
 
     def __len__(self) -> int:
@@ -126,13 +124,14 @@ def _without_large_jobs(
         in_service: (cluster, resource) units.
     """
     too_large: list[list[TooLarge]] = [[] for _ in range(len(clusters))]
-    waits = (clusters.place == READY) | (clusters.place == WAITING)
-    large = waits & (clusters.demand > in_service[clusters.cluster]).any(axis=1)
+    jobs = clusters.jobs
+    waits = (jobs.place == READY) | (jobs.place == WAITING)
+    large = waits & (jobs.demand > in_service[jobs.cluster]).any(axis=1)
     if not large.any():
         return clusters, too_large
-    for row in sorted(np.flatnonzero(large).tolist(), key=clusters.list_index.__getitem__):
-        k = int(clusters.cluster[row])
-        job = TooLarge(clusters.ids[row], clusters.demand[row].tolist(), in_service[k].tolist())
+    for row in sorted(np.flatnonzero(large).tolist(), key=jobs.list_index.__getitem__):
+        k = int(jobs.cluster[row])
+        job = TooLarge(jobs.ids[row], jobs.demand[row].tolist(), in_service[k].tolist())
         too_large[k].append(job)
     return clusters.take(~large), too_large
 
@@ -146,7 +145,7 @@ def _snapshot(formulation: Formulation, clusters: Clusters, units: IntArray, ran
         units: (resource,)
         rank: (job,) among the jobs of its cluster, by submit time.
     """
-    jobs, tick_s, horizon = clusters, formulation.tick_s, formulation.horizon
+    jobs, tick_s, horizon = clusters.jobs, formulation.tick_s, formulation.horizon
     now = clusters.now // tick_s
     in_all = np.maximum(1, -(-jobs.requested // tick_s))
     submit = jobs.submit // tick_s
@@ -188,7 +187,7 @@ def _snapshot(formulation: Formulation, clusters: Clusters, units: IntArray, ran
         qos=jobs.qos,
         value_rate=value * jobs.qos,
         density=value / jobs.demand.sum(axis=1) * jobs.qos,
-        key=static_keys(formulation.priority, table, units, 0, prices),
+        key=static_keys(priority(formulation.priority_rule), table, units, 0, prices),
         queue_at_submit=jobs.queue_at_submit,
         work_at_submit=jobs.work_at_submit // tick_s,  # NOT_GIVEN stays below 0
         free_at_submit=jobs.free_at_submit,
@@ -208,11 +207,12 @@ def _history(formulation: Formulation, clusters: Clusters, requested: IntArray) 
     began, arrived, work = now.copy(), np.zeros(count, np.int64), np.zeros(count, np.int64)
     finished, used_requests = np.zeros(count, np.int64), np.zeros(count)
     if "history" in formulation.scenario.observation.blocks:
-        real = clusters.ids != OUT_OF_SERVICE
-        cluster = clusters.cluster[real]
-        np.minimum.at(began, cluster, clusters.submit[real] // tick_s)
+        jobs = clusters.jobs
+        real = jobs.ids != OUT_OF_SERVICE
+        cluster = jobs.cluster[real]
+        np.minimum.at(began, cluster, jobs.submit[real] // tick_s)
         np.add.at(arrived, cluster, 1)
-        np.add.at(work, cluster, clusters.demand[real, 0] * requested[real])
+        np.add.at(work, cluster, jobs.demand[real, 0] * requested[real])
         for k, history in clusters.optional("history"):
             began[k] = now[k] - history.seconds // tick_s
             arrived[k], finished[k] = history.arrived, history.finished
@@ -230,7 +230,7 @@ def _reserved(clusters: Clusters) -> IntArray:
     """(cluster,) index of the job that holds the reservation; -1: none."""
     reserved, first = np.full(len(clusters), -1), clusters.first
     for k, name in clusters.optional("reserved"):
-        ids = clusters.ids[first[k] : first[k + 1]].tolist()
+        ids = clusters.jobs.ids[first[k] : first[k + 1]].tolist()
         if name not in ids:
             problem = f"job {name!r} is larger than the cluster"
             refuse(f"{clusters.path_to(k)}reserved", problem, "leave it out")

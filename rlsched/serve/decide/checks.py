@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NoReturn
 
@@ -11,13 +12,38 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
+from rlsched.scenario import Scenario
 from rlsched.serve.decide.clusters import LIST_NAMES, Clusters
-from rlsched.serve.decide.formulation import Formulation
 from rlsched.sim.snapshot import PLANNED, READY, RUNNING, WAITING
 
-HORIZON_FIELDS = ("units_on", "supply_kw", "carbon_g_per_kwh", "battery_kwh")
-HORIZON_LISTS = ("planned", "suspended")
 POWER_FIELDS = ("supply_kw", "carbon_g_per_kwh", "battery_kwh")
+HORIZON_FIELDS = ("units_on", *POWER_FIELDS)
+HORIZON_LISTS = ("planned", "suspended")
+
+
+@dataclass(frozen=True, eq=False)
+class Formulation:
+    """Formulation of a served policy, which says what states it accepts.
+
+    Attributes:
+        scenario: decision rules, observations, penalty multipliers and plant.
+        num_resources: resource types.
+        priority_rule: of the fallback heuristic.
+    """
+
+    scenario: Scenario
+    num_resources: int
+    priority_rule: str
+
+    @property
+    def horizon(self) -> int:
+        """Planning horizon, ticks; 0: none."""
+        return self.scenario.decision.horizon or 0
+
+    @property
+    def tick_s(self) -> int:
+        """Seconds per tick."""
+        return self.scenario.cluster.tick_s
 
 
 def check_clusters(formulation: Formulation, clusters: Clusters, units: IntArray) -> None:
@@ -35,9 +61,13 @@ def check_clusters(formulation: Formulation, clusters: Clusters, units: IntArray
         _check_with_horizon(formulation, clusters, units.tolist())
     else:
         _check_without_horizon(formulation, clusters)
-    _check_lists(formulation, clusters)
     _check_history(clusters)
-    _check_demands(clusters)
+    entries, resources = clusters.jobs.entries, clusters.jobs.demand.shape[1]
+    wrong = entries != resources
+    if wrong.any():
+        row = int(wrong.argmax())
+        problem = f"{entries[row]} entries for {resources} resources"
+        clusters.refuse_job(row, "demand", problem, "send one for each")
 
 
 def check_names(clusters: Clusters) -> None:
@@ -46,11 +76,11 @@ def check_names(clusters: Clusters) -> None:
     Raises:
         BadInputError: no waiting job holds the reservation, or a job is listed twice.
     """
-    bounds, ids = clusters.first.tolist(), clusters.ids.tolist()
+    jobs, bounds, ids = clusters.jobs, clusters.first.tolist(), clusters.jobs.ids.tolist()
     for k, name in clusters.optional("reserved"):
         part = slice(bounds[k], bounds[k + 1])
-        waits = (clusters.place[part] == READY) | (clusters.place[part] == WAITING)
-        if name not in clusters.ids[part][waits].tolist():
+        waits = (jobs.place[part] == READY) | (jobs.place[part] == WAITING)
+        if name not in jobs.ids[part][waits].tolist():
             problem = f"value {name!r} is no waiting job"
             refuse(f"{clusters.path_to(k)}reserved", problem, "name one, or leave it out")
     for k, (begin, end) in enumerate(pairwise(bounds)):
@@ -71,40 +101,31 @@ def check_jobs(formulation: Formulation, clusters: Clusters, units: IntArray) ->
     Raises:
         BadInputError: a job is invalid, or running jobs hold more than the cluster has.
     """
-    jobs, now = clusters, clusters.now[clusters.cluster]
-    tick_s, horizon = formulation.tick_s, formulation.horizon
+    jobs, now = clusters.jobs, clusters.now[clusters.jobs.cluster]
     running, planned = jobs.place == RUNNING, jobs.place == PLANNED
+    ticks, horizon = -(-jobs.requested // formulation.tick_s), formulation.horizon
     too_long = f"is longer than the {horizon} ticks that are planned"
     too_wide = f"asks for more than the {units.tolist()} units of the cluster"
+    before_start, not_after_start = running & (jobs.submit > jobs.start), jobs.expected_end <= jobs.start
     faults = (
         (running & (jobs.start > now), "start", "is later than now", "list it as waiting"),
         (jobs.submit > now, "submit", "is later than now", "send jobs that were submitted"),
+        (before_start, "submit", "is later than its start", "send its submit time"),
         (
-            running & (jobs.submit > jobs.start),
-            "submit",
-            "is later than its start",
-            "send its submit time",
-        ),
-        (
-            running & (jobs.expected_end <= jobs.start),
+            running & not_after_start,
             "expected_end",
             "is not later than its start",
             "send start + requested time",
         ),
         (planned & (jobs.at <= now), "at", "is not later than now", "list it as running, or as waiting"),
-        (planned & (-(-jobs.requested // tick_s) > horizon), "requested", too_long, "list it as waiting"),
-        (
-            jobs.ran > jobs.requested,
-            "ran",
-            "is longer than it asked for",
-            "send what it asked for in all",
-        ),
+        (planned & (ticks > horizon), "requested", too_long, "list it as waiting"),
+        (jobs.ran > jobs.requested, "ran", "is longer than it asked for", "send what it asked for in all"),
         (jobs.demand.sum(axis=1) < 1, "demand", "asks for nothing", "ask for a unit"),
         ((jobs.demand > units).any(axis=1), "demand", too_wide, "send the cluster's units"),
     )
     for faulty, field, problem, remedy in faults:
         if faulty.any():
-            jobs.refuse_job(int(faulty.argmax()), field, problem, remedy)
+            clusters.refuse_job(int(faulty.argmax()), field, problem, remedy)
     held = clusters.held
     if (held > units).any():
         k, r = np.argwhere(held > units)[0].tolist()
@@ -122,38 +143,50 @@ def refuse(path: str, problem: str, remedy: str) -> NoReturn:
 
 
 def _check_without_horizon(formulation: Formulation, clusters: Clusters) -> None:
+    problem = "is not supported by a policy without a horizon"
     for k, free in clusters.optional("free"):
         _check_length(formulation, free, f"{clusters.path_to(k)}free")
     for name in HORIZON_FIELDS:
         for k, value in clusters.optional(name):
             if value:  # a battery of 0 kWh says as little as an empty list
-                _refuse_horizon(f"{clusters.path_to(k)}{name}")
+                refuse(f"{clusters.path_to(k)}{name}", problem, "leave it out")
     if formulation.scenario.decision.action_rule == "fit":
-        problem = "is not supported by a policy that reserves nothing"
-        _refuse_given(clusters, "reserved", problem, "leave it out")
+        _refuse_given(clusters, "reserved", "is not supported by a policy that reserves nothing")
+    for name in HORIZON_LISTS:
+        listed = clusters.jobs.list_number == LIST_NAMES.index(name)
+        if listed.any():
+            cluster = clusters.jobs.cluster[listed.argmax()]
+            refuse(f"{clusters.path_to(cluster)}{name}", problem, "leave it out")
 
 
 def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: list[int]) -> None:
-    power = formulation.scenario.power
+    power, jobs = formulation.scenario.power, clusters.jobs
     problem = "is not supported by a policy with a horizon"
     _refuse_given(clusters, "free", problem, "send units_on")
     _refuse_given(clusters, "reserved", problem, "list planned jobs instead")
     for k, rows in clusters.optional("units_on"):
-        _check_length(formulation, rows, f"{clusters.path_to(k)}units_on")
+        path = f"{clusters.path_to(k)}units_on"
+        _check_length(formulation, rows, path)
         for r, row in enumerate(rows):
             if max(row) > units[r]:
-                path = f"{clusters.path_to(k)}units_on[{r}]"
-                refuse(path, f"value {max(row)} of {units[r]} units", "send at most those")
+                refuse(f"{path}[{r}]", f"value {max(row)} of {units[r]} units", "send at most those")
     if power is None:
         for name in POWER_FIELDS:
-            _refuse_given(clusters, name, "is not supported by a policy without power", "leave it out")
+            _refuse_given(clusters, name, "is not supported by a policy without power")
     else:
         _check_supply(formulation, clusters)
     capacity = power.battery.capacity_kwh if power is not None and power.battery is not None else 0.0
     for k, level in clusters.optional("battery_kwh"):
         if level > capacity:
-            path = f"{clusters.path_to(k)}battery_kwh"
-            refuse(path, f"value {level:g} of {capacity:g} kWh", "send the level")
+            problem = f"value {level:g} of {capacity:g} kWh"
+            refuse(f"{clusters.path_to(k)}battery_kwh", problem, "send the level")
+    window = formulation.scenario.decision.window
+    pool = (jobs.place == READY) & (jobs.list_number == LIST_NAMES.index("waiting"))
+    ready = np.bincount(jobs.cluster[pool], minlength=len(clusters))
+    if (ready > window).any():
+        k = int((ready > window).argmax())
+        problem = f"{ready[k]} jobs are ready, in a pool of {window}"
+        refuse(f"{clusters.path_to(k)}waiting", problem, "send what is in it")
 
 
 def _check_supply(formulation: Formulation, clusters: Clusters) -> None:
@@ -181,41 +214,12 @@ def _check_history(clusters: Clusters) -> None:
             refuse(f"{path}used_requests", problem, "send the sum of runtime / requested, capped at 1")
 
 
-def _check_lists(formulation: Formulation, clusters: Clusters) -> None:
-    if formulation.horizon:
-        window = formulation.scenario.decision.window
-        pool = (clusters.place == READY) & (clusters.list_number == LIST_NAMES.index("waiting"))
-        ready = np.bincount(clusters.cluster[pool], minlength=len(clusters))
-        if (ready > window).any():
-            k = int((ready > window).argmax())
-            problem = f"{ready[k]} jobs are ready, in a pool of {window}"
-            refuse(f"{clusters.path_to(k)}waiting", problem, "send what is in it")
-        return
-    for name in HORIZON_LISTS:
-        listed = clusters.list_number == LIST_NAMES.index(name)
-        if listed.any():
-            _refuse_horizon(f"{clusters.path_to(clusters.cluster[listed.argmax()])}{name}")
-
-
-def _check_demands(clusters: Clusters) -> None:
-    resources = clusters.demand.shape[1]
-    short = clusters.entries != resources
-    if short.any():
-        row = int(short.argmax())
-        problem = f"{clusters.entries[row]} entries for {resources} resources"
-        clusters.refuse_job(row, "demand", problem, "send one for each")
-
-
 def _check_length(formulation: Formulation, values: Sequence[object], path: str) -> None:
     if len(values) != formulation.num_resources:
         problem = f"{len(values)} entries for {formulation.num_resources} resources"
         refuse(path, problem, "send one for each")
 
 
-def _refuse_given(clusters: Clusters, name: str, problem: str, remedy: str) -> None:
+def _refuse_given(clusters: Clusters, name: str, problem: str, remedy: str = "leave it out") -> None:
     for k, _ in clusters.optional(name):
         refuse(f"{clusters.path_to(k)}{name}", problem, remedy)
-
-
-def _refuse_horizon(path: str) -> NoReturn:
-    refuse(path, "is not supported by a policy without a horizon", "leave it out")

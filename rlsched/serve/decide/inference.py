@@ -19,9 +19,9 @@ from rlsched.scenario import Scenario
 from rlsched.serve.api.requests import Request, job_counts, joined
 from rlsched.serve.api.schema import Decision, Reason
 from rlsched.serve.decide.batch import Batch
+from rlsched.serve.decide.checks import Formulation
 from rlsched.serve.decide.clusters import Clusters
 from rlsched.serve.decide.fallback import FallbackHeuristic
-from rlsched.serve.decide.formulation import Formulation
 from rlsched.serve.decide.memory import pack, unpack
 from rlsched.sim.snapshot import (
     BEYOND_WINDOW,
@@ -134,7 +134,7 @@ class BatchInference:
     ) -> None:
         self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
         self.units = np.array(units, np.int64)
-        self.formulation = Formulation.of(policy.scenario, policy.num_resources, heuristic.priority_rule)
+        self.formulation = Formulation(policy.scenario, policy.num_resources, heuristic.priority_rule)
         self._policy_simulators = SimulatorCache(policy.scenario, None)
         self._heuristic_simulators = SimulatorCache(heuristic.scenario(policy.scenario), heuristic.in_core)
 

@@ -23,9 +23,9 @@ from rlsched.scenario.terms import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGH
 from rlsched.serve.api.requests import path_of
 from rlsched.serve.api.schema import Decision
 from rlsched.serve.decide.batch import Batch
+from rlsched.serve.decide.checks import Formulation
 from rlsched.serve.decide.clusters import Clusters
 from rlsched.serve.decide.fallback import FallbackHeuristic
-from rlsched.serve.decide.formulation import Formulation
 from rlsched.serve.decide.inference import MIN_JOBS
 from rlsched.serve.ledger.records import Record
 from rlsched.sim.snapshot import RUNNING
@@ -104,7 +104,7 @@ class EpisodeBuilder:
         self.open_rows, self.row_bytes, self.unfollowed = 0, 1, 0
         self._heuristic = str(heuristic)
         self._units = np.array(units, np.int64)
-        self._formulation = Formulation.of(policy.scenario, policy.num_resources, heuristic.priority_rule)
+        self._formulation = Formulation(policy.scenario, policy.num_resources, heuristic.priority_rule)
         self._costs = [TERMS.index(name) for name in self.shape.costs]
         self._max_gap = GAP_S // self._formulation.tick_s
         self._streams: dict[str, ClusterStream] = {}
