@@ -6,8 +6,9 @@ and node. sinfo of 22.05, and scontrol show nodes, print a record for each node 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -15,7 +16,6 @@ from msgspec import Meta, Struct
 from rlsched.errors import BadInputError
 from rlsched.integrations.slurm.command_output import CommandOutput, Records
 from rlsched.integrations.slurm.hostlist import expand
-from rlsched.integrations.slurm.node_states import accepts_and_busy
 from rlsched.integrations.slurm.nodes import Inventory, NodeGroup, Partition
 from rlsched.integrations.slurm.tres import gres_counts, shared_gpus, with_occupied
 from rlsched.integrations.slurm.values import (
@@ -29,6 +29,27 @@ from rlsched.integrations.slurm.values import (
 from rlsched.serve.api.schema import MANY
 
 Count = Annotated[int, Meta(ge=0, le=MANY)]
+
+ACCEPTING = frozenset(("IDLE", "MIXED", "MIX", "ALLOCATED", "ALLOC", "PLANNED", "COMPLETING", "COMP"))
+OUT_OF_SERVICE = frozenset(
+    (
+        *("DOWN", "DRAIN", "DRAINED", "DRAINING", "DRNG", "FAIL", "FAILING", "FAILG", "ERROR", "UNKNOWN"),
+        *("UNK", "FUTURE", "FUTR", "DYNAMIC_FUTURE", "MAINTENANCE", "MAINT", "RESERVED", "RESV"),
+        *("NOT_RESPONDING", "NO_RESPOND", "INVAL", "INVALID", "INVALID_REG", "POWERING_DOWN", "POWER_DOWN"),
+        *("POWER_DRAIN", "REBOOT_ISSUED", "PERFCTRS", "BLOCKED"),
+    )
+)
+"""A node in one of these states starts no job, though units are idle. Slurm wakes powered-down nodes up."""
+
+BUSY = frozenset(("MIXED", "MIX", "ALLOCATED", "ALLOC", "COMPLETING", "COMP", "DRAINING", "DRNG"))
+
+SUFFIXES = {
+    **{"*": "NOT_RESPONDING", "!": "POWER_DOWN", "%": "POWERING_DOWN"},
+    **{"$": "MAINTENANCE", "^": "REBOOT_ISSUED"},
+}
+"""Suffixes of a compact state that put a node out of service; ~, #, @ and - do not."""
+
+_STATE = re.compile(r"([A-Z_ ]+)([~#@*!%$^-]*)")
 
 PARTITION_DOWN = frozenset(("DOWN", "INACTIVE"))
 
@@ -145,7 +166,7 @@ def _node_groups(output: CommandOutput, inventory: Inventory) -> Iterator[NodeGr
         cpus = record.cpus
         if cpus.allocated > cpus.total:
             location.refuse("cpus.allocated", f"value {cpus.allocated} is more than the {cpus.total} in all")
-        accepts, busy = accepts_and_busy(location, "node.state", [record.node.state])
+        accepts, busy = _accepts_and_busy(location, "node.state", [record.node.state])
         gres = gres_counts(location, "gres.total", record.gres.total)
         used = record.gres.used if len(names) == 1 else None
         up = not set(upper_words(record.partition.partition.state)) & PARTITION_DOWN
@@ -183,6 +204,8 @@ def _single_nodes(output: CommandOutput, inventory: Inventory) -> Iterator[NodeG
         inventory.cluster.add(location, "cluster_name", record.cluster_name)
         effective = location.integer("effective_cpus", record.effective_cpus, bits=16)
         total = record.cpus if effective is None else min(record.cpus, effective)
+        if not record.name:
+            location.refuse("name", "is empty")
         if record.alloc_cpus > record.cpus:
             location.refuse("alloc_cpus", f"value {record.alloc_cpus} is more than the {record.cpus} in all")
         inventory.specialized += record.alloc_cpus > total  # AllowSpecResourcesUsage
@@ -193,10 +216,10 @@ def _single_nodes(output: CommandOutput, inventory: Inventory) -> Iterator[NodeG
         )
         for name in partitions:
             inventory.partitions.setdefault(name, Partition())
-        accepts, busy = accepts_and_busy(location, "state", [record.state, record.state_flags or []])
+        accepts, busy = _accepts_and_busy(location, "state", [record.state, record.state_flags or []])
         yield NodeGroup(
             location=location,
-            names=(_name(location, record.name),),
+            names=(record.name,),
             partitions=partitions,
             usable=accepts,
             cpus=total,
@@ -212,6 +235,20 @@ def _single_nodes(output: CommandOutput, inventory: Inventory) -> Iterator[NodeG
         )
 
 
+def _accepts_and_busy(location: Location, field: str, values: Iterable[str | list[str]]) -> tuple[bool, bool]:
+    """Whether a node in these states accepts jobs, and whether jobs run on it."""
+    states: set[str] = set()
+    for word in (word for value in values for word in upper_words(value)):
+        match = _STATE.fullmatch(word)
+        if match is None:
+            location.refuse(field, f"value {printable(word)[:60]!r} is not a known state")
+        states.add(match[1])
+        states |= {SUFFIXES[suffix] for suffix in match[2] if suffix in SUFFIXES}
+    if not states & (ACCEPTING | OUT_OF_SERVICE):
+        location.refuse(field, f"value {printable(', '.join(sorted(states)))[:60]!r} is not a known state")
+    return not states & OUT_OF_SERVICE, bool(states & BUSY)
+
+
 def _gres_in_use(
     location: Location, field: str, text: str | None, capacity: dict[str, int]
 ) -> dict[str, int]:
@@ -221,12 +258,6 @@ def _gres_in_use(
     if shared := shared_gpus(text) * ("gpu" in used):
         in_use["gpu"] = min(used["gpu"] + shared, capacity.get("gpu", 0))
     return in_use
-
-
-def _name(location: Location, name: str) -> str:
-    if not name:
-        location.refuse("name", "is empty")
-    return name
 
 
 def _names(location: Location, record: _Names) -> tuple[str, ...]:
