@@ -41,9 +41,9 @@ def serve(
     output.check_file("--out", target, (".html",))
 
     from rlsched.files import write_whole
+    from rlsched.report.words import count_of
     from rlsched.serve.log.journal import read_journal
     from rlsched.serve.log.service_log import POLICIES
-    from rlsched.serve.page.drawing import counted
     from rlsched.serve.page.html import page
 
     journal = read_journal(run, cluster)
@@ -58,7 +58,7 @@ def serve(
         ) from None
     write_whole(target, page(policies, journal, live=False).encode())
     console = output.people(json)
-    console.print(f"drawn        {counted(journal.recent.states, 'state')} of {journal.cluster} to {target}")
+    console.print(f"drawn        {count_of(journal.recent.states, 'state')} of {journal.cluster} to {target}")
     rest = ", ".join(name for name in journal.clusters if name != journal.cluster)
     console.print(f"others       {rest or 'none'} (--cluster NAME)")
     if json is not None:

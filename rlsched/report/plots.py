@@ -21,7 +21,7 @@ from rlsched.report.style import (
     shortened,
     value_axis,
 )
-from rlsched.report.words import labelled, number, scale_for
+from rlsched.report.words import count_of, labelled, number, scale_for
 
 HEURISTICS_SHOWN = 12  # heuristics per panel, best first; the tables of the report hold all of them
 
@@ -68,7 +68,7 @@ def draw_comparison(
         episodes = max(row.episodes for row in rows)
         seeds = max(row.seeds for row in rows)
         figure.supxlabel(
-            f"mean and 95 % interval over {episodes} episode{'s' if episodes != 1 else ''}"
+            f"mean and 95 % interval over {count_of(episodes, 'episode')}"
             + (f" and up to {seeds} seeds;" if seeds > 1 else ";")
             + " dashed: best heuristic; best on top"
             + ("; hollow: does not count, hoards jobs" if hoarders else ""),
@@ -137,4 +137,4 @@ def _draw_metric(
     quiet_axes(axes, "x")
     axes.spines["left"].set_visible(False)
     if hidden:
-        axes.set_xlabel(f"{hidden} weaker heuristic{'s' if hidden != 1 else ''} not drawn", fontsize=8)
+        axes.set_xlabel(f"{count_of(hidden, 'weaker heuristic')} not drawn", fontsize=8)

@@ -38,6 +38,11 @@ def sizes(units: Iterable[int]) -> str:
     return " or ".join(f"{size:,}" for size in ordered)
 
 
+def count_of(count: int, noun: str) -> str:
+    """A count with its noun, as "1 job" or "1,000 jobs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def workload_name(scenario: Scenario) -> str:
     """The source of jobs: a file, or a model."""
     workload = scenario.workload
@@ -150,7 +155,7 @@ def gate_line(verdict: Verdict, trace: str = "") -> str:
 
 def _against(verdict: Verdict) -> str:
     """The comparison of a policy with the best heuristic, with the figures."""
-    episodes = f"{verdict.episodes} episode{'' if verdict.episodes == 1 else 's'}"
+    episodes = count_of(verdict.episodes, "episode")
     if verdict.against == "unknown":
         return f"{in_words(verdict.metric)} could be measured in {episodes} only"
     scale = scale_for(measure(verdict.metric).unit, [verdict.mean, verdict.heuristic_mean])

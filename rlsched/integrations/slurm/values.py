@@ -139,8 +139,3 @@ def short_json(value: object) -> str:
 def printable(text: str, most: int = 200) -> str:
     """Foreign text that is safe in a terminal and a shell comment: other characters become "?"."""
     return re.sub(r"[^A-Za-z0-9 _.,:;/@%+=()\[\]-]", "?", text)[:most]
-
-
-def count_of(count: int, noun: str) -> str:
-    """A count with its noun, as "1 job" or "1,000 jobs"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -9,7 +9,8 @@ from rlsched.integrations.slurm.advice_settings import UNITS, AdviceSettings
 from rlsched.integrations.slurm.allocations import Allocations
 from rlsched.integrations.slurm.nodes import Inventory
 from rlsched.integrations.slurm.queue import PendingJob, Queue
-from rlsched.integrations.slurm.values import count_of, printable
+from rlsched.integrations.slurm.values import printable
+from rlsched.report.words import count_of
 
 STALE_S = 600  # age from which on a note calls the output old
 MAX_KINDS, MAX_LABELS = 8, 5  # unsupported requests, and jobs for each, that a note lists

@@ -53,11 +53,6 @@ def inert(text: object, length: int = 40) -> str:
     return escape(visible)
 
 
-def counted(count: int, noun: str) -> str:
-    """So many of something."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def percent(share: float) -> str:
     """A share of the width as a percentage, as short as possible."""
     return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"

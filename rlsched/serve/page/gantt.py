@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from statistics import median_low
 
-from rlsched.report.words import written
+from rlsched.report.words import count_of, written
 from rlsched.serve.page.drawing import (
     BETWEEN,
     LETTER_PX,
@@ -14,7 +14,6 @@ from rlsched.serve.page.drawing import (
     WIDE_PX,
     Frame,
     TimeAxis,
-    counted,
     figure,
     inert,
     levels,
@@ -112,15 +111,15 @@ def _notes(schedule: Schedule, axis: TimeAxis) -> list[str]:
     if not schedule.bars:
         notes.append("No job runs, and none is to start.")
     if schedule.small:
-        notes.append(f"Drawn together, from now on: the units of {counted(schedule.small, 'smaller job')}.")
+        notes.append(f"Drawn together, from now on: the units of {count_of(schedule.small, 'smaller job')}.")
     if schedule.left_out:
-        notes.append(f"Not drawn: {counted(schedule.left_out, 'smaller job')} to start now or later.")
+        notes.append(f"Not drawn: {count_of(schedule.left_out, 'smaller job')} to start now or later.")
     beyond = len({bar.use.job for bar in schedule.bars if _beyond(bar.use, axis)})
     if beyond:
-        notes.append(f"Beyond the edges of the picture: parts of {counted(beyond, 'job')}.")
+        notes.append(f"Beyond the edges of the picture: parts of {count_of(beyond, 'job')}.")
     if schedule.without_room:
         notes.append(
-            f"Not drawn: {counted(schedule.without_room, 'job')} to come for which too few units will be"
+            f"Not drawn: {count_of(schedule.without_room, 'job')} to come for which too few units will be"
             " free, by what is expected."
         )
     return notes
@@ -132,7 +131,7 @@ def _beyond(use: Use, axis: TimeAxis) -> bool:
 
 def _bar_text(use: Use, now: int) -> str:
     """A bar in words, as text."""
-    words = [counted(use.units, "unit"), LOOKS[use.look]]
+    words = [count_of(use.units, "unit"), LOOKS[use.look]]
     if use.begin < now:
         words.append(f"began {written(now - use.begin, 's')} ago")
     elif use.begin > now:

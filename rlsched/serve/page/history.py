@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rlsched.report.words import number
+from rlsched.report.words import count_of, number
 from rlsched.serve.ledger.records import Record
-from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, counted, levels, step_chart
+from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, levels, step_chart
 
 HEIGHT = 150
 ROLLING = 20  # states of a rolling share of agreement
@@ -81,7 +81,7 @@ def queue_charts(points: Sequence[Point], axis: TimeAxis, resource: str) -> str:
     most = max(point.waiting for point in points)
     frame = Frame(
         "Waiting jobs over time",
-        f"{newest.waiting:,} jobs wait at last, {most:,} at most, over {counted(len(points), 'state')}.",
+        f"{newest.waiting:,} jobs wait at last, {most:,} at most, over {count_of(len(points), 'state')}.",
         axis,
         levels(most, whole=True),
         HEIGHT,
@@ -137,11 +137,11 @@ def agreement_chart(points: Sequence[Point], axis: TimeAxis) -> str:
         shares.append((points[-1].now, shares[-1][1]))
         newest = f"{number(shares[-1][1] or 0.0)} %"
         described = (
-            f"They agree in {newest} of the last {counted(len(window), 'state')} that both decided about."
+            f"They agree in {newest} of the last {count_of(len(window), 'state')} that both decided about."
         )
     else:
         newest, described = "", "There is no state that both decided about."
-    described += f" The policy failed in {len(failed)} of {counted(len(points), 'state')}."
+    described += f" The policy failed in {len(failed)} of {count_of(len(points), 'state')}."
     frame = Frame("Agreement with the heuristic over time", described, axis, levels(100), HEIGHT, "%")
     note = f"Share of the last {ROLLING} states that both decided about, state by state."
     return step_chart(frame, [Line("agreement", "first", shares, newest)], failed, note)

@@ -16,13 +16,13 @@ from urllib.parse import urlencode
 
 from rlsched.report import markup
 from rlsched.report.markup import fact_list, section
-from rlsched.report.words import number
+from rlsched.report.words import count_of, number
 from rlsched.serve.artefact import EXAMPLE
 from rlsched.serve.decide.policy_store import SHADOW
 from rlsched.serve.ledger.ledger import PageData
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.page.ahead import ahead_charts
-from rlsched.serve.page.drawing import counted, inert
+from rlsched.serve.page.drawing import inert
 from rlsched.serve.page.gantt import draw_schedule
 from rlsched.serve.page.history import (
     Point,
@@ -196,10 +196,10 @@ def _tiles(records: Sequence[Record], points: Sequence[Point], units: int | None
     )
     tiles = [
         ("states decided", f"{recent.states:,}", f"{len(records):,} of them shown here", False),
-        ("jobs started", f"{len(started):,}", f"in the last {counted(len(records), 'state')}", False),
+        ("jobs started", f"{len(started):,}", f"in the last {count_of(len(records), 'state')}", False),
         ("units used", f"{newest.used:,}", f"of {units:,}" if units is not None else "", False),
         ("jobs waiting", f"{newest.waiting:,}", "in the newest state", False),
-        ("agreement", agreed, f"with the heuristic, in {counted(recent.compared, 'state')}", False),
+        ("agreement", agreed, f"with the heuristic, in {count_of(recent.compared, 'state')}", False),
         ("fallbacks", f"{recent.fallbacks:,}", causes or "the policy always answered", recent.fallbacks > 0),
     ]
     alarm = ' class="bad"'
@@ -213,7 +213,7 @@ def _tiles(records: Sequence[Record], points: Sequence[Point], units: int | None
 def _without_records(states: int) -> str:
     """The text for a cluster without records: states came faster than replicas send them."""
     return (
-        f"<p>{counted(states, 'state')} decided, none of which is shown here: they come faster than the"
+        f"<p>{count_of(states, 'state')} decided, none of which is shown here: they come faster than the"
         " page can show them. The next one that is recorded appears here.</p>"
     )
 

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from html import escape
 
 from rlsched.report.markup import table
-from rlsched.report.words import number, written
+from rlsched.report.words import count_of, number, written
 from rlsched.serve.api.schema import Answer, Decision, WaitingJob
 from rlsched.serve.decide.policy_store import SHADOW
 from rlsched.serve.ledger.records import Record
-from rlsched.serve.page.drawing import counted, inert
+from rlsched.serve.page.drawing import inert
 from rlsched.serve.page.schedule import last_decisions
 
 ROWS = 40  # jobs in the table of the queue
@@ -84,7 +84,7 @@ def queue_table(record: Record, resources: Sequence[str]) -> str:
     units = f"Units ({inert(' / '.join(resources), 60)})" if resources else "Units"
     qos = ("QoS",) if with_qos else ()
     header = ("Job", "Decision, or why it waits", "Waited", "Requested", units, *qos)
-    caption = f"<b>Waiting: {counted(len(jobs), 'job')}</b>, those with a decision first."
+    caption = f"<b>Waiting: {count_of(len(jobs), 'job')}</b>, those with a decision first."
     if answer.waiting is None:
         caption += " Requests with explain=true get the reasons why the others wait."
     more = f"<p>And {len(jobs) - len(listed):,} more.</p>" if len(jobs) > len(listed) else ""
@@ -123,7 +123,7 @@ def decisions_table(records: Sequence[Record], now: float | None) -> str:
         return "<p>There is no decision in the states shown here.</p>"
     header = ("Job", "When", "Action", "Chance", "Decided by", "Policy and heuristic")
     caption = (
-        f"<b>The last {counted(len(rows), 'decision')}</b>, the newest first. Chance: with which the policy"
+        f"<b>The last {count_of(len(rows), 'decision')}</b>, the newest first. Chance: with which the policy"
         " chose so. Policy and heuristic: whether they do the same in the whole state."
     )
     return f'<div class="decisions">{table(header, rows, caption)}</div>'
