@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -60,6 +60,25 @@ class CommandOutput:
     def location(self, k: int) -> Location:
         """The location of record `k`."""
         return Location(self.file, f"{self.key}[{k}]", LISTS[self.key][1])
+
+    def decode(self, k: int, decoder: msgspec.json.Decoder[RecordT]) -> RecordT:
+        """Decode record `k`; one at a time, a million of them need little memory.
+
+        Raises:
+            BadInputError: a field is missing or invalid.
+        """
+        raw, location = self.records[k], self.location(k)
+        try:
+            return decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            field, problem = _field_and_problem(error, raw)
+            path = f"{location.path}.{field}" if field else location.path
+            problem += f" ({_version_text(self.release, self.parser)})"
+            remedy = _sacct_remedy(raw) or f"give the output of {location.command} of Slurm 22.05 to 24.11"
+            raise BadInputError(f"{location.file}: {path}", problem, remedy) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            problem = f"is not JSON ({_reason(error)})"
+            raise BadInputError(f"{location.file}: {location.path}", problem, "take the file again") from None
 
 
 def read_output(option: str, source: str) -> CommandOutput:
@@ -151,40 +170,6 @@ def _version(meta: Any) -> tuple[str, str, str | None]:
 def _version_text(release: str, parser: str) -> str:
     parts = " ".join(part for part in (f"Slurm {release}" if release else "", parser) if part)
     return parts or "Slurm's version is not in it"
-
-
-class Records(Generic[RecordT]):
-    """Decodes the records of an output one by one, so that a million of them need little memory.
-
-    Args:
-        output: of a command.
-        record_type: msgspec type of its records.
-    """
-
-    def __init__(self, output: CommandOutput, record_type: type[RecordT]) -> None:
-        self._output = output
-        self._decoder = msgspec.json.Decoder(record_type)
-
-    def __getitem__(self, k: int) -> RecordT:
-        """Record `k`.
-
-        Raises:
-            BadInputError: a field is missing or invalid.
-        """
-        raw = self._output.records[k]
-        try:
-            return self._decoder.decode(raw)
-        except msgspec.ValidationError as error:
-            field, problem = _field_and_problem(error, raw)
-            location = self._output.location(k)
-            path = f"{location.path}.{field}" if field else location.path
-            problem += f" ({_version_text(self._output.release, self._output.parser)})"
-            remedy = _sacct_remedy(raw) or f"give the output of {location.command} of Slurm 22.05 to 24.11"
-            raise BadInputError(f"{location.file}: {path}", problem, remedy) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            location = self._output.location(k)
-            problem = f"is not JSON ({_reason(error)})"
-            raise BadInputError(f"{location.file}: {location.path}", problem, "take the file again") from None
 
 
 def _sacct_remedy(raw: Raw) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -115,24 +114,15 @@ def needs_whole_nodes(record: JobRecord) -> bool:
 
 def unsupported_requests(record: JobRecord, location: Location) -> tuple[str, ...]:
     """The job's requests that counts of units do not cover, for people."""
-
-    def names() -> Iterator[str]:
-        if record.features or record.cluster_features:
-            yield "features"
-        if record.required_nodes:
-            yield "nodes by name"
-        if record.excluded_nodes:
-            yield "excluded nodes"
-        if record.licenses:
-            yield "licences"
-        if record.burst_buffer:
-            yield "a burst buffer"
-        if record.contiguous is True:
-            yield "contiguous nodes"
-        if needs_whole_nodes(record):
-            yield "whole nodes"
-        switches = location.integer("required_switches", record.required_switches)
-        if switches or location.integer("minimum_switches", record.minimum_switches):
-            yield "switches"
-
-    return tuple(names())
+    requests = {
+        "features": record.features or record.cluster_features,
+        "nodes by name": record.required_nodes,
+        "excluded nodes": record.excluded_nodes,
+        "licences": record.licenses,
+        "a burst buffer": record.burst_buffer,
+        "contiguous nodes": record.contiguous is True,
+        "whole nodes": needs_whole_nodes(record),
+        "switches": location.integer("required_switches", record.required_switches)
+        or location.integer("minimum_switches", record.minimum_switches),
+    }
+    return tuple(name for name, value in requests.items() if value)

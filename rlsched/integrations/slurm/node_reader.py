@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.json import Decoder
 
 from rlsched.errors import BadInputError
-from rlsched.integrations.slurm.command_output import CommandOutput, Records
+from rlsched.integrations.slurm.command_output import CommandOutput
 from rlsched.integrations.slurm.hostlist import expand
 from rlsched.integrations.slurm.nodes import Inventory, NodeGroup, Partition
 from rlsched.integrations.slurm.tres import gres_counts, shared_gpus, with_occupied
@@ -154,9 +155,9 @@ def read_nodes(output: CommandOutput, partition: str | None) -> Inventory:
 
 
 def _node_groups(output: CommandOutput, inventory: Inventory) -> Iterator[NodeGroup]:
-    records = Records(output, _GroupRecord)
+    decoder = Decoder(_GroupRecord)
     for k in range(len(output.records)):
-        record, location = records[k], output.location(k)
+        record, location = output.decode(k, decoder), output.location(k)
         inventory.cluster.add(location, "cluster", record.cluster)
         name = printable(record.partition.name.removesuffix("*"))
         inventory.partitions[name] = _partition(location, record.partition)
@@ -198,9 +199,9 @@ def _partition(location: Location, record: _Partition) -> Partition:
 
 
 def _single_nodes(output: CommandOutput, inventory: Inventory) -> Iterator[NodeGroup]:
-    records = Records(output, _NodeRecord)
+    decoder = Decoder(_NodeRecord)
     for k in range(len(output.records)):
-        record, location = records[k], output.location(k)
+        record, location = output.decode(k, decoder), output.location(k)
         inventory.cluster.add(location, "cluster_name", record.cluster_name)
         effective = location.integer("effective_cpus", record.effective_cpus, bits=16)
         total = record.cpus if effective is None else min(record.cpus, effective)

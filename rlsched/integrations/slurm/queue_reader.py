@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from rlsched.integrations.slurm.command_output import CommandOutput, Records
+from msgspec.json import Decoder
+
+from rlsched.integrations.slurm.command_output import CommandOutput
 from rlsched.integrations.slurm.job_records import (
     JobRecord,
     job_label,
@@ -44,6 +46,7 @@ ENDED = (
     *("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE"),
     *("OUT_OF_MEMORY", "LAUNCH_FAILED", "STAGE_OUT"),
 )
+_DECODER = Decoder(JobRecord)
 KNOWN = frozenset(("PENDING", *ALLOCATED, *ENDED, *HELD))
 
 
@@ -91,7 +94,6 @@ class _Array:
 class _QueueReader:
     def __init__(self, output: CommandOutput, now: int, partition: str | None, max_jobs: int) -> None:
         self._output, self._partition, self._max_jobs = output, partition, max_jobs
-        self._records = Records(output, JobRecord)
         self._latest = now + MAX_SKEW_S
         self._now = now
         self._allocated: list[AllocatedJob] = []
@@ -105,7 +107,7 @@ class _QueueReader:
     def read(self) -> Queue:
         ids: set[int] = set()
         for k in range(len(self._output.records)):
-            record, location = self._records[k], self._output.location(k)
+            record, location = self._output.decode(k, _DECODER), self._output.location(k)
             self._cluster.add(location, "cluster", record.cluster)
             if record.job_id in ids:
                 location.refuse("job_id", f"value {record.job_id} occurs twice", "take the file again")
@@ -204,7 +206,8 @@ class _QueueReader:
 
     def _pending_job(self, candidate: _Candidate) -> PendingJob:
         """Decode a candidate's record again: of a million candidates, few are kept."""
-        record, location = self._records[candidate.k], self._output.location(candidate.k)
+        k = candidate.k
+        record, location = self._output.decode(k, _DECODER), self._output.location(k)
         limit = location.integer("time_limit", record.time_limit, MAX_LIMIT_MINUTES)
         return PendingJob(
             label=candidate.task or job_label(record, location),
