@@ -23,10 +23,7 @@ KINDS = "name a file of ray up, Kubernetes, Slurm, Docker or compose"
 def check(path: Path, refusal: Refusal, check_service: CheckService) -> Report:
     """Check one file, without a cluster and without a network.
 
-    Args:
-        path: of the file.
-        refusal: checks the arguments of commands.
-        check_service: checks the arguments of the decision service.
+    The two functions check the arguments of commands, and those of the decision service.
     """
     report = Report()
     place = Place(report, str(path))

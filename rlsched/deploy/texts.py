@@ -51,11 +51,8 @@ def check_head(place: Place, node: Any) -> None:
 def check_ray_start(place: Place, commands: list[list[str]], texts: list[str], *, block: bool) -> None:
     """Check that workers join one head at its port, with a token.
 
-    Args:
-        place: of the commands.
-        commands: of `ray` and `rlsched`.
-        texts: of each process that starts Ray, with its environment variables.
-        block: whether `ray start` must not return.
+    The texts are those of each process that starts Ray, with its environment variables. Where it must not
+    return, `block` is set.
     """
     starts = [words for words in commands if words[:2] == ["ray", "start"]]
     heads = [words for words in starts if "--head" in words]

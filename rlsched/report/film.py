@@ -27,13 +27,7 @@ class Film(NamedTuple):
 
 
 def film(policy: Policy, episode: EvaluationEpisode, units: Sequence[int], frames: int = FRAMES) -> Film:
-    """Run the first ticks of an episode and draw each of them.
-
-    Args:
-        policy: for scenarios with a planning horizon.
-        episode: to run.
-        units: (resource,) units of the cluster.
-        frames: ticks at most.
+    """Run the first ticks of an episode with a planning horizon, `frames` at most, and draw each of them.
 
     Raises:
         BadInputError: a policy without a horizon, or an episode that is over at once.

@@ -44,20 +44,10 @@ def write_report(
     learning: Sequence[LearningCurves] = (),
     timelines: Sequence[Timeline] = (),
 ) -> Path:
-    """Write report.html, its pictures as PNG, and results.json.
+    """Write report.html, its pictures as PNG, and results.json to a folder; returns the path of report.html.
 
     All pictures are drawn before the first file is written. Files are written atomically, the page last: if
-    it exists, the report is complete.
-
-    Args:
-        folder: target, created if needed.
-        result: the comparison.
-        gantts: Gantt pictures to add.
-        learning: learning curves to add.
-        timelines: episodes with a planning horizon, whose jobs and power are drawn over time.
-
-    Returns:
-        The path of report.html.
+    it exists, the report is complete. The jobs and power of `timelines` are drawn over time.
 
     Raises:
         BadInputError: the folder cannot be written to.
@@ -95,12 +85,7 @@ def write_report(
 
 
 def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
-    """Render the page.
-
-    Args:
-        result: the comparison.
-        pictures: file name to caption and PNG bytes, in the order of the page.
-    """
+    """Render the page, with pictures in its order: file name to caption and PNG."""
     title = f"{result.scenario.name}: comparison of schedulers"
     settings = yaml.safe_dump(result.scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     parts = [

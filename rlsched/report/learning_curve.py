@@ -73,9 +73,7 @@ class LearningCurves:
 def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = None) -> Figure:
     """Draw the metric over decisions: training as a line, validation as points, heuristics as grey lines.
 
-    Args:
-        learning: curves and heuristics.
-        colours: colours of runs in other pictures, by name; other runs get unused colours.
+    Runs have the colours that other pictures give them by name, or else unused ones.
 
     Raises:
         ValueError: no curve has a point.

@@ -26,9 +26,6 @@ def pack(jobs: JobTable, start: IntArray, processors: int) -> list[JobBar]:
         start: (jobs,) ticks, -1 where a job never started.
         processors: units of the first resource.
 
-    Returns:
-        Bars; several of a job if no gap could hold it.
-
     Raises:
         ValueError: the schedule uses more processors than there are.
     """
@@ -51,10 +48,7 @@ def pack(jobs: JobTable, start: IntArray, processors: int) -> list[JobBar]:
 def lowest_rows(need: int, occupied: Iterable[tuple[int, int]], total: int) -> list[tuple[int, int]]:
     """Free rows [low, high): the lowest gap that holds all, else the lowest rows; empty: too few are free.
 
-    Args:
-        need: rows, at least one.
-        occupied: rows [low, high).
-        total: rows, free or not.
+    `occupied` has rows [low, high) of the `total`.
     """
     gaps, row = [], 0
     for low, high in (*sorted(occupied), (total, total)):

@@ -41,10 +41,7 @@ def draw_comparison(
 ) -> Figure:
     """Draw a panel per metric: means with 95 % intervals, best on top, learned policies in colour.
 
-    Args:
-        rows: of `summarise`.
-        metrics: names (default: the headline); those that were not measured are left out.
-        hoarders: policies whose results do not count; drawn hollow.
+    Without metrics, those of the headline are drawn. Hoarders, whose results do not count, are drawn hollow.
 
     Raises:
         ValueError: none of the metrics was measured.

@@ -136,12 +136,7 @@ def judgement(finding: Breach) -> str:
 
 
 def gate_line(verdict: Verdict, trace: str = "") -> str:
-    """The verdict of the gate on a policy, with the figures, as a predicate.
-
-    Args:
-        verdict: of the gate.
-        trace: on which; empty: it is finding elsewhere.
-    """
+    """The verdict of the gate on a policy, with the figures, as a predicate; on a trace, if it is named."""
     place = f" on {trace}" if trace else ""
     if verdict.passes:
         return f"passes the gate{place}: {_against(verdict)}"

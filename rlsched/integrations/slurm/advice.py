@@ -51,14 +51,7 @@ def advice_rows(view: SlurmView, answer: Answer) -> list[dict[str, Any]]:
 
 
 def advice_json(view: SlurmView, answer: Answer, notes: list[str], release: str | None) -> dict[str, Any]:
-    """All advice as plain values.
-
-    Args:
-        view: the cluster.
-        answer: decisions about it.
-        notes: lines that the operator should read.
-        release: version of Slurm; None: unknown.
-    """
+    """All advice as plain values, with the version of Slurm (None: unknown) and lines for the operator."""
     updates, problems = nice_updates(view, answer)
     return {
         "schema": 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from rlsched.integrations.slurm.advice_settings import CPUS, NODES, UNITS
@@ -16,41 +16,28 @@ from rlsched.serve.api.schema import RunningJob
 
 @dataclass(eq=False)
 class Allocations:
-    """Counts the units of jobs.
+    """Counts the units of jobs, and subtracts them from the `remaining` units of the cluster.
 
     Units that several jobs share (a node, oversubscribed CPUs) come free when the last of these jobs ends, so
     they count for that job. Jobs are therefore counted from the last end to the first.
-
-    Args:
-        inventory: nodes of the cluster, or of the partition.
-        partition: that the advice is for; None: all.
-        kinds: (resource,) what each resource counts.
-        remaining: (resource,) units of the cluster; counting subtracts from it.
-
-    Attributes:
-        by_group: (group, resource) units that jobs hold on a group of nodes. Slurm has only a job's total:
-            `_distribute` estimates its units on each node.
-        unlocated: (resource,) units of jobs whose nodes are unknown.
-        partly_outside: jobs with some or all nodes outside the inventory.
-        capped: times that a job has more units than others leave, or than its nodes have.
-        unreadable: jobs whose hostlist cannot be read.
     """
 
-    inventory: Inventory
-    partition: str | None
-    kinds: tuple[str, ...]
-    remaining: list[int]
-    partly_outside: int = 0
-    capped: int = 0
-    unreadable: int = 0
-    _allocated_nodes: set[str] = field(default_factory=set)
+    inventory: Inventory  # of the cluster, or of the partition
+    partition: str | None  # that the advice is for; None: all
+    kinds: tuple[str, ...]  # (resource,) what each resource counts
+    remaining: list[int]  # (resource,) units
+    partly_outside: int = 0  # jobs with some or all nodes outside the inventory
+    capped: int = 0  # times that a job has more units than others leave, or than its nodes have
+    unreadable: int = 0  # jobs whose hostlist cannot be read
 
     def __post_init__(self) -> None:
         self.groups = self.inventory.groups
+        self._allocated_nodes: set[str] = set()
         self._gres_on: dict[tuple[str, str], Counter[str]] = {}
         self._occupied: Counter[tuple[str, str]] = Counter()
+        # (group, resource) units that jobs hold; Slurm has a job's total, which `_distribute` divides by node
         self.by_group = [[0] * len(self.kinds) for _ in self.groups]
-        self.unlocated = [0] * len(self.kinds)
+        self.unlocated = [0] * len(self.kinds)  # (resource,) units of jobs whose nodes are unknown
         self._jobs: list[tuple[list[int], Counter[int]]] = []
 
     @cached_property
@@ -91,14 +78,10 @@ class Allocations:
     def _units(
         self, job: AllocatedJob, r: int, inside: set[str] | None, node_count: int, nodes: Counter[int]
     ) -> int:
-        """Units of a resource that a job holds in the inventory; subtracts them from `remaining`.
+        """Units of resource `r` that a job holds in the inventory; subtracts them from `remaining`.
 
-        Args:
-            job: the job.
-            r: resource.
-            inside: names of its nodes in the inventory; None: unknown.
-            node_count: number of its nodes, everywhere.
-            nodes: group -> number of its nodes there.
+        `inside` names its nodes in the inventory (None: unknown), `node_count` counts all of its nodes, and
+        `nodes` those in each group.
         """
         kind = self.kinds[r]
         if kind == NODES and inside is not None:
@@ -154,12 +137,7 @@ class Allocations:
     def _distribute(self, r: int, units: int, nodes: Counter[int]) -> None:
         """Distribute a job's units over its nodes: first what sinfo has as allocated, then evenly.
 
-        No node gets more than it has; jobs with few nodes come before others.
-
-        Args:
-            r: resource.
-            units: of the job.
-            nodes: group -> number of the job's nodes there.
+        No node gets more than it has; jobs with few nodes come before others. `nodes` counts them by group.
         """
         if not nodes:
             self.unlocated[r] += units

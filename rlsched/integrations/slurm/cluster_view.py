@@ -48,13 +48,7 @@ class SlurmView:
 
 
 def build_view(squeue: CommandOutput, sinfo: CommandOutput, settings: AdviceSettings, now: int) -> SlurmView:
-    """Build the view of a cluster.
-
-    Args:
-        squeue: output of squeue.
-        sinfo: output of sinfo.
-        settings: the policy's resources and the options of the command line.
-        now: Unix seconds.
+    """Build the view of a cluster, from the output of its commands, at `now`, Unix seconds.
 
     Raises:
         BadInputError: a record is invalid, or the two outputs are of two clusters.
@@ -140,15 +134,10 @@ class _ViewBuilder:
         return total
 
     def _free_and_unexplained(self, r: int, allocations: Allocations, remaining: int) -> tuple[int, int]:
-        """Free units, and units that are in use in sinfo and held by no job.
+        """Free units of resource `r`, and units that are in use in sinfo and held by no job.
 
         squeue and sinfo run one after the other, so a node may be idle in one and held in the other: it
-        counts as held.
-
-        Args:
-            r: resource.
-            allocations: units that jobs hold, and where.
-            remaining: units that no job holds.
+        counts as held. No job holds the `remaining` units.
         """
         kind, unlocated = self.kinds[r], allocations.unlocated[r]
         free, idle, held, unexplained = 0, 0, unlocated, 0

@@ -82,11 +82,7 @@ class CommandOutput:
 
 
 def read_output(option: str, source: str) -> CommandOutput:
-    """Read the output of a command.
-
-    Args:
-        option: --squeue or --sinfo.
-        source: a path, or - for stdin.
+    """Read what an option names, --squeue or --sinfo: the file of a command's output, or - for stdin.
 
     Raises:
         BadInputError: it is not the output of that command.

@@ -14,10 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def expand(text: str) -> list[str]:
-    """The names in a hostlist, in its order.
-
-    Args:
-        text: names with ranges in brackets, separated by commas.
+    """The names in a hostlist, in its order: names with ranges in brackets, separated by commas.
 
     Raises:
         ValueError: it is not a hostlist, or has too many names.

@@ -122,11 +122,7 @@ class _NodeRecord(Struct, frozen=True, gc=False):
 
 
 def read_nodes(output: CommandOutput, partition: str | None) -> Inventory:
-    """Read all nodes, each once.
-
-    Args:
-        output: of sinfo.
-        partition: only its nodes; None: all.
+    """Read all nodes, or those of one partition, each once.
 
     Raises:
         BadInputError: a record is invalid, the partition is unknown, there is no node, or there are nodes of

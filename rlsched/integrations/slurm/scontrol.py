@@ -46,14 +46,9 @@ class NiceUpdate:
 
 
 def nice_updates(view: SlurmView, answer: Answer) -> tuple[list[NiceUpdate], list[str]]:
-    """The fewest changes that put the queue in the order of the decisions.
+    """The fewest changes that put the queue in the order of the decisions, first job first.
 
-    Args:
-        view: the cluster.
-        answer: decisions about it.
-
-    Returns:
-        Changes, first job first, and one line for each job that cannot be moved.
+    The second list has one line for each job that cannot be moved.
     """
     reasons = {"start": "starts now", "reserve": "is next, units are reserved for it"}
     decided = [
@@ -91,13 +86,7 @@ def _job_id(job: PendingJob) -> str:
 
 
 def script(view: SlurmView, answer: Answer, notes: Iterable[str]) -> str:
-    """A shell script: comments, commands, and as comments the commands that undo them.
-
-    Args:
-        view: the cluster.
-        answer: decisions about it.
-        notes: lines that the operator should read.
-    """
+    """A shell script: notes as comments, commands, and as comments the commands that undo them."""
     updates, problems = nice_updates(view, answer)
     lines = ["# Read this before you run it. None of it has been run."]
     lines += [f"# {printable(note)}" for note in notes]

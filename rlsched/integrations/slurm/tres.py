@@ -74,12 +74,7 @@ def gres_counts(location: Location, field: str, text: str | None) -> dict[str, i
 
 
 def conversion_rates(kind: str, capacity: Mapping[str, int]) -> dict[str, Fraction]:
-    """Units of `kind` that one unit of each other resource on the same devices occupies.
-
-    Args:
-        kind: name of a generic resource.
-        capacity: units of each resource, of one node or of several.
-    """
+    """Units of `kind` that one unit of each other resource on the same devices occupies, by capacity."""
     if kind not in GPU_KINDS or not capacity.get(kind):
         return {}
     return {

@@ -107,13 +107,7 @@ def differences(settings: AdviceSettings, units: list[int], age_s: int) -> Itera
 
 
 def unsupported(jobs: Sequence[PendingJob], kinds: tuple[str, ...], counted: Set[str]) -> Iterator[str]:
-    """Requests that the policy does not know, and what no policy knows.
-
-    Args:
-        jobs: that may start.
-        kinds: (resource,) what each resource counts.
-        counted: generic resources that the policy counts.
-    """
+    """Requests that the policy does not know, and what no policy knows."""
     counts: Counter[str] = Counter()
     labels: dict[str, list[str]] = {}
     for job in jobs:

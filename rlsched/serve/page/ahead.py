@@ -32,12 +32,7 @@ def used_ahead(state: ClusterState, answer: Answer, tick_s: int, ticks: int) -> 
 def ahead_charts(state: ClusterState, answer: Answer, tick_s: int, horizon: int, resource: str) -> str:
     """Charts of units and supply over the ticks ahead; empty if the state gives neither.
 
-    Args:
-        state: of the cluster.
-        answer: about it.
-        tick_s: seconds per tick.
-        horizon: planning horizon, ticks; 0: as long as the forecasts.
-        resource: the first one.
+    They show `horizon` ticks of `tick_s` seconds; 0: as many as the forecasts.
     """
     units_on = state.units_on[0] if state.units_on else None
     lengths = [len(series) for series in (units_on, state.supply_kw) if series]

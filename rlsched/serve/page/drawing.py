@@ -40,11 +40,8 @@ LETTER_PX = 7.0  # about what a letter of a label takes
 def inert(text: object, length: int = 40) -> str:
     """Text of a client as HTML: escaped, without characters that cannot be seen, and not too long.
 
-    Characters that turn the direction of a text, or end a line, would let an id look like another one.
-
-    Args:
-        text: a name, an id, a message.
-        length: letters; longer texts lose their middle.
+    Characters that turn the direction of a text, or end a line, would let an id look like another one. Longer
+    texts lose their middle.
     """
     visible = "".join(letter if letter.isprintable() else "\ufffd" for letter in str(text))
     if len(visible) > length:
@@ -113,9 +110,7 @@ def time_step(span_s: float) -> int:
 def levels(top: float, *, whole: bool = False) -> list[float]:
     """Marks of an axis from 0 to what holds `top`: at most five, in steps of 1, 2 or 5 times a power of ten.
 
-    Args:
-        top: the largest value.
-        whole: no step below 1, for counts.
+    For counts, which are `whole`, no step is below 1.
     """
     if top <= 0:
         return [0.0, 1.0]
@@ -182,11 +177,7 @@ class Frame:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """The legend of a chart.
-
-    Args:
-        entries: SVG of a swatch of 26 x 12 pixels, and the HTML of its name.
-    """
+    """The legend of a chart, of swatches of 26 x 12 pixels (SVG) with their names (HTML)."""
     items = "".join(
         f'<li><svg class="swatch" width="26" height="12" aria-hidden="true">{swatch}</svg>{name}</li>'
         for swatch, name in entries
@@ -209,13 +200,9 @@ def stretched(frame: Frame, paths: str) -> str:
 
 
 def step_chart(frame: Frame, lines: Sequence[Line], failed: Sequence[float] = (), note: str = "") -> str:
-    """Values over time.
+    """Values over time, later ones above, with a mark at the seconds at which the policy failed.
 
-    Args:
-        frame: what they are drawn into.
-        lines: the values; later ones lie above.
-        failed: seconds at which a mark is drawn at the lower edge.
-        note: below, as HTML.
+    A note (HTML) stands below.
     """
     paths = "".join(f'<path class="line {line.look}" d="{_path(frame, line)}"/>' for line in lines)
     marks = "".join(

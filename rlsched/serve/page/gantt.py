@@ -59,12 +59,7 @@ def _reach(lengths: Iterable[int]) -> int:
 
 
 def draw_schedule(schedule: Schedule, resource: str) -> str:
-    """The schedule as a figure.
-
-    Args:
-        schedule: as arranged.
-        resource: of its rows.
-    """
+    """The schedule as a figure, with the units of this resource."""
     axis = time_axis(schedule)
     marks = [mark for mark in levels(schedule.units, whole=True) if mark < 0.93 * schedule.units]
     counts = {look: len({bar.use.job for bar in schedule.bars if bar.use.look == look}) for look in LOOKS}

@@ -31,9 +31,6 @@ def by_time(records: Iterable[Record]) -> list[Record]:
 
     A client that replays a trace sets its clock back: a record replaces earlier records of states at its time
     and later. Records of one request are sorted by the time of their state.
-
-    Args:
-        records: in any order.
     """
     timeline: list[Record] = []
     for record in sorted(records, key=lambda record: (record.at, record.state.now)):
@@ -44,11 +41,9 @@ def by_time(records: Iterable[Record]) -> list[Record]:
 
 
 def units_now(record: Record, default: Sequence[int]) -> tuple[int, int | None, int | None]:
-    """Units of the first resource: used, free, and in all.
+    """Units of the first resource: used, free, and in all; None: not known.
 
-    Args:
-        record: of the state.
-        default: (resource,) units if the state gives none; empty: not known.
+    The `default` (resource,) units count if the state gives none; it may be empty.
     """
     state = record.state
     used = sum(job.demand[0] for job in state.running)

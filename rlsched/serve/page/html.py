@@ -72,12 +72,9 @@ class PolicyInfo:
 
 
 def page(policies: list[dict[str, object]], data: PageData, *, live: bool = True) -> str:
-    """The whole page.
+    """The whole page, of one cluster; a live one renews itself, others show a recorded run without a script.
 
-    Args:
-        policies: of the service, at least one; see `policy_store.describe_policies`.
-        data: recent records of one cluster.
-        live: the page renews itself; else it shows a recorded run and has no script.
+    At least one policy must be given; see `policy_store.describe_policies`.
     """
     clock = time.time() if live else None
     records = sorted(data.recent.records, key=lambda record: record.at)

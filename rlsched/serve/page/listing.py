@@ -39,12 +39,7 @@ def count_failures(records: Sequence[Record]) -> Counter[str]:
 
 
 def time_tag(at: float, now: float | None) -> str:
-    """A time, as HTML.
-
-    Args:
-        at: seconds since the epoch.
-        now: likewise; None: the page is not live, so it shows the date.
-    """
+    """A time, as HTML: the date, or where the page is live the time until `now`; both in Unix seconds."""
     date = datetime.fromtimestamp(min(max(0.0, at), LAST_S), UTC)
     exact = f"{date:%Y-%m-%d %H:%M:%S} UTC"
     text = exact if now is None else f"{written(max(0, round(now - at)), 's')} ago"
@@ -102,12 +97,7 @@ def _in_words(decision: Decision, now: int) -> str:
 
 
 def decisions_table(records: Sequence[Record], now: float | None) -> str:
-    """The last decisions, the newest first.
-
-    Args:
-        records: the newest last.
-        now: seconds since the epoch; None: the page is not live.
-    """
+    """The last decisions of records, the newest first; `now` is None where the page is not live."""
     rows = [
         (
             inert(decision.job),

@@ -89,10 +89,7 @@ def _to_come(job: WaitingJob | PlannedJob, at: int, look: str) -> Use:
 def arrange(state: ClusterState, answer: Answer, units: int | None) -> Schedule:
     """Give jobs rows: running ones from the lowest row on, the longest first, so that free rows are on top.
 
-    Args:
-        state: of the cluster.
-        answer: about it.
-        units: of the first resource; None: not known.
+    The first resource has so many units in all; None: not known.
     """
     running, coming = uses(state, answer)
     chosen = _largest(coming, MAX_COMING)

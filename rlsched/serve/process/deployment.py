@@ -64,14 +64,8 @@ def deployed(
 ) -> Iterator[None]:
     """Start Serve and the service on a running Ray; end them at the end.
 
-    Serve is imported only now that Ray runs: processes that Ray starts import it at the same time.
-
-    Args:
-        config: settings of the service.
-        service: where it is to run.
-        local: Ray runs on this machine for this service alone; otherwise on a cluster, where other
-            applications stay.
-        supervised: this process, if another one supervises it.
+    Serve is imported only now that Ray runs: processes that Ray starts import it at the same time. A `local`
+    Ray runs for this service alone; on a cluster, other applications stay.
 
     Raises:
         BadInputError: a policy cannot be served, or the port is taken.
@@ -157,9 +151,6 @@ def _interrupt(start: Future[object]) -> None:
     """End an incomplete start, before Ray ends.
 
     HAProxy would outlive Ray, and hold its port; a thread that calls a dead Ray ends this process.
-
-    Args:
-        start: result of Serve's start.
     """
     from ray import serve
 
@@ -177,13 +168,9 @@ def _run(*targets: RunTarget, wait: bool) -> None:
 
 
 def _start_in_thread(start_serve: Callable[[], object], start: Future[object]) -> None:
-    """Start Serve in a thread, and wait only for its controller.
+    """Start Serve in a thread, which sets the result of `start`, and wait only for its controller.
 
     Serve also waits for its proxies, which hear of replicas whenever those come.
-
-    Args:
-        start_serve: starts Serve.
-        start: gets its result.
 
     Raises:
         RuntimeError: it has failed at once.
@@ -235,12 +222,6 @@ def _silent() -> Iterator[None]:
 
 def wait_for(host: str, port: int, start: Future[object], instance: str) -> None:
     """Wait until the service answers.
-
-    Args:
-        host: it listens at.
-        port: likewise.
-        start: result of Serve's start.
-        instance: of the service.
 
     Raises:
         BadInputError: another service has taken the port in the meantime.

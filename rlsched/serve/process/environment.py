@@ -48,9 +48,6 @@ def prepare_environment(limits: ServeLimits | None = None) -> Path | None:
     With HAProxy before the replicas, requests go to them directly. Serve's own proxy, in Python, answers 240
     requests/s where HAProxy answers 2,000 (two cores, with the client on the same machine).
 
-    Args:
-        limits: of requests, which HAProxy enforces; None: the default ones.
-
     Returns:
         The folder of HAProxy's files, removed at the end of this process; None: there is no HAProxy.
 
@@ -71,12 +68,7 @@ def prepare_environment(limits: ServeLimits | None = None) -> Path | None:
 
 
 def haproxy_settings(folder: Path, limits: ServeLimits) -> dict[str, str]:
-    """Environment variables for HAProxy.
-
-    Args:
-        folder: of its files.
-        limits: of requests.
-    """
+    """Environment variables for HAProxy."""
     request_s = max(limits.answer_s / TRIES, 2 * limits.timeout_s)
     batch_s = max(request_s, limits.timeout_s * (2 + limits.states / STATES_A_TIMEOUT))
     ports = free_ports(4)

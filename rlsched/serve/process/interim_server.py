@@ -42,12 +42,7 @@ HEADER_BYTES = 1 << 17  # longest head of a request, as with HAProxy
 
 
 class LocalLedgerClient:
-    """The ledger of a service of one process; see `LedgerClient`.
-
-    Args:
-        metrics: of the process.
-        log: for all records; None: there is no log.
-    """
+    """The ledger of a service of one process, with its log, if any; see `LedgerClient`."""
 
     def __init__(self, metrics: ReplicaMetrics, log: ServiceLog | None) -> None:
         self._metrics, self._log, self._ledger = metrics, log, Ledger()
@@ -98,10 +93,6 @@ class Server(uvicorn.Server):
 
 async def serve_until_stdin_ends(config: ServeConfig, listening: socket.socket) -> None:
     """Answer at a listening socket until stdin ends.
-
-    Args:
-        config: settings of the service.
-        listening: the socket.
 
     Raises:
         BadInputError: a policy cannot be served.

@@ -25,15 +25,7 @@ def serving(
 ) -> Iterator[RunningService]:
     """Start the service; at the end it answers the remaining requests and ends.
 
-    Args:
-        config: settings of the service.
-        host: it listens at.
-        port: likewise.
-        address: of a Ray cluster; None: Ray starts on this machine, and ends with the service.
-        supervised: this process, if another one supervises it.
-
-    Yields:
-        The running service.
+    Ray is that of a cluster at `address`; None: it starts on this machine, and ends with the service.
 
     Raises:
         BadInputError: a policy cannot be served, the port is taken, or there is no such cluster.

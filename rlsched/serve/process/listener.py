@@ -48,9 +48,7 @@ def opened(host: str, port: int) -> socket.socket:
 def passed(host: str, port: int) -> socket.socket | None:
     """The listening socket that systemd passes to this process; None: it passes none (sd_listen_fds(3)).
 
-    Args:
-        host: at which it must listen; a socket at all addresses does.
-        port: likewise.
+    It must listen at this host, or at all addresses, and at this port.
 
     Raises:
         BadInputError: there are several, or it is of another kind, address or port.
@@ -77,10 +75,7 @@ def passed(host: str, port: int) -> socket.socket | None:
 
 
 def received(path: str) -> socket.socket:
-    """A duplicate of the socket that another process shares.
-
-    Args:
-        path: of its Unix socket.
+    """A duplicate of the socket that another process shares at the path of a Unix socket.
 
     Raises:
         OSError: no process shares one.
@@ -96,12 +91,7 @@ def received(path: str) -> socket.socket:
 
 @contextmanager
 def shared(listening: socket.socket, path: str) -> Iterator[None]:
-    """Share a socket with each process of this user that connects, in a thread.
-
-    Args:
-        listening: the socket.
-        path: of the Unix socket at which processes connect.
-    """
+    """Share a socket, in a thread, with each process of this user that connects to a Unix socket."""
     Path(path).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)

@@ -139,12 +139,7 @@ async def _by_itself(*command: str, **settings: Any) -> asyncio.subprocess.Proce
 
 
 async def end_with_node(node: int, process: int) -> None:
-    """End a process when a node of Ray ends.
-
-    Args:
-        node: process id of its raylet.
-        process: process id of the other.
-    """
+    """End a process when a node of Ray ends, whose raylet has the process id `node`."""
     await _by_itself("sh", "-c", END_WITH, "sh", str(node), str(process))
 
 
@@ -166,11 +161,7 @@ def end_haproxy(socket_path: Path) -> None:
 
 
 def end_haproxies(folder: Path) -> None:
-    """End the HAProxies of a service whose replicas have died.
-
-    Args:
-        folder: of their files; it is removed.
-    """
+    """End the HAProxies of a service whose replicas have died, and remove the folder of their files."""
     for path in folder.glob("*/admin.sock"):
         end_haproxy(path)
     shutil.rmtree(folder, ignore_errors=True)

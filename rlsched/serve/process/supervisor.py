@@ -125,7 +125,7 @@ class Supervised:
 
 
 class Supervisor:
-    """The first process.
+    """The first process, which runs a command as the second one.
 
     Args:
         config: settings of the service.
@@ -157,11 +157,7 @@ class Supervisor:
         self._folder: Path | None = None
 
     def run(self) -> int:
-        """Run the service, again if it dies, until it ends in order.
-
-        Returns:
-            The exit code of the command.
-        """
+        """Run the service, again if it dies, until it ends in order; returns the exit code of the command."""
         with self._passing_signals():
             try:
                 if self._answered:
@@ -173,11 +169,7 @@ class Supervisor:
         return code
 
     def _run_once(self) -> int | None:
-        """Start the second process and wait for its end.
-
-        Returns:
-            The exit code of the command; None: start it again.
-        """
+        """Run the second process until it ends; returns the command's exit code, or None: start it again."""
         if self._interim is not None:
             self._interim.wait()  # Ray's start would take a core from it
         self._since, restarts, fails = None, None, False
@@ -244,9 +236,7 @@ class Supervisor:
     def _restart(self, process: str, hint: str) -> bool:
         """Whether to start the service again; if so, the interim process answers until then.
 
-        Args:
-            process: that has died.
-            hint: remedy if it does not start again.
+        The hint is the remedy if it does not start again.
         """
         if self._over:
             return False
