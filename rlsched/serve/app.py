@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("ray.serve")
 
-NAME = "rlsched"
-"""Name of the application."""
+NAME = "rlsched"  # name of the application
 
 LEDGER = "ledger"
 LEDGER_APPLICATION = f"{NAME}-{LEDGER}"

@@ -18,8 +18,7 @@ from rlsched.versions import versions
 CARD, EXAMPLE = "README.md", "example.json"
 PACKAGES = ("rlsched", "torch", "numpy", "numba", "safetensors")
 
-NOON = 1_767_268_800
-"""Time of the example request."""
+NOON = 1_767_268_800  # time of the example request
 
 
 def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> NetworkPolicy:

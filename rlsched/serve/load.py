@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-LIMIT = 1 << 26
-"""Largest head or body of a reply, bytes."""
+LIMIT = 1 << 26  # largest head or body of a reply, bytes
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from rlsched.settings import Frozen, SettingError
 
-STATES_A_TIMEOUT = 256
-"""Clusters that share one timeout of a policy; a larger request has a multiple of it."""
+STATES_A_TIMEOUT = 256  # clusters that share one timeout of a policy; a larger request has a multiple of it
 
 
 class ServeLimits(Frozen):

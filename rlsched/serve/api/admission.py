@@ -18,17 +18,10 @@ from starlette.types import Receive
 
 from rlsched.serve.settings import ServeLimits
 
-AT_ONCE_S = 0.05
-"""Seconds in which a complete body arrives; slower bodies count."""
-
-SLOW_S = 1.0
-"""Seconds after which an incomplete body may be refused in favour of another one."""
-
-FREE_BYTES = 1 << 17
-"""Bytes of each body that do not count: the number of bodies limits them."""
-
-HELD_BODIES = 2
-"""Bodies of the largest size that may arrive at once, or as many bytes of smaller ones."""
+AT_ONCE_S = 0.05  # seconds in which a complete body arrives; slower bodies count
+SLOW_S = 1.0  # seconds after which an incomplete body may be refused in favour of another one
+FREE_BYTES = 1 << 17  # bytes of each body that do not count: the number of bodies limits them
+HELD_BODIES = 2  # bodies of the largest size that may arrive at once, or as many bytes of smaller ones
 
 EVERY_HOST = "*"
 

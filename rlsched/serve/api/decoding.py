@@ -15,8 +15,7 @@ from rlsched.serve.api.repeated_keys import check_repeats
 from rlsched.serve.api.requests import COLUMN_LISTS, LISTS
 from rlsched.serve.api.schema import ClusterState
 
-MAX_PROBLEM = 200
-"""Characters of a problem with a body."""
+MAX_PROBLEM = 200  # characters of a problem with a body
 
 UNKNOWN = re.compile("Object contains unknown field `(.*)`")
 FIELD = re.compile("[a-z_]+")

@@ -29,8 +29,7 @@ from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.ledger.client import LedgerClient
 from rlsched.serve.ledger.metrics import ReplicaMetrics
 
-OPEN = ("/healthz", "/readyz")
-"""Paths for process supervisors, which have no token."""
+OPEN = ("/healthz", "/readyz")  # paths for process supervisors, which have no token
 
 HEADERS = {
     HTTPStatus.UNAUTHORIZED: ((b"www-authenticate", b'Bearer, Basic realm="rlsched"'),),
@@ -40,8 +39,7 @@ HEADERS = {
 }
 """Headers of some refusals."""
 
-MAX_REFUSAL = 2000
-"""Characters of a refusal."""
+MAX_REFUSAL = 2000  # characters of a refusal
 
 encode = msgspec.json.Encoder().encode
 

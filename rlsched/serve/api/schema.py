@@ -13,13 +13,11 @@ from msgspec import Meta, Struct
 
 from rlsched.jobs import LEAST_QOS
 
-FAR = 1 << 40
-"""Limit of seconds and unit-seconds: 34,000 years."""
+FAR = 1 << 40  # limit of seconds and unit-seconds: 34,000 years
 
 MANY = (1 << 31) - 1
 
-MOST = 10_000
-"""Clusters in a batch, whatever the settings."""
+MOST = 10_000  # clusters in a batch, whatever the settings
 
 Seconds = Annotated[int, Meta(ge=0, lt=FAR, description="whole seconds")]
 Duration = Annotated[int, Meta(ge=1, lt=FAR, description="whole seconds")]

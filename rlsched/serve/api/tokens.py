@@ -12,8 +12,7 @@ from rlsched.files import quoted
 
 LOG = logging.getLogger("rlsched.serve")
 
-MIN_LENGTH = 16
-"""Characters of a token: shorter ones can be guessed."""
+MIN_LENGTH = 16  # characters of a token: shorter ones can be guessed
 
 
 def read_tokens(path: Path | None) -> list[str]:

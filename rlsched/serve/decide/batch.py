@@ -17,11 +17,8 @@ from rlsched.sim.priorities import priority, static_keys
 from rlsched.sim.simulator import effective_prices
 from rlsched.sim.snapshot import PLANNED, READY, RUNNING, WAITING, Snapshot
 
-OUT_OF_SERVICE = ""
-"""Id of a job that holds units out of service; clients cannot name a job so."""
-
-LONG_S = 10 * 365 * 86_400
-"""Seconds for which such units are expected to stay out of service."""
+OUT_OF_SERVICE = ""  # id of a job that holds units out of service; clients cannot name a job so
+LONG_S = 10 * 365 * 86_400  # seconds for which such units are expected to stay out of service
 
 
 class TooLarge(NamedTuple):

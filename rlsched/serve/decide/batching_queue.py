@@ -23,14 +23,9 @@ from rlsched.serve.api.schema import Answer, DecisionRequest
 from rlsched.serve.decide.policy_store import LoadedPolicy
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeLimits
 
-MAX_HUNG_THREADS = 3
-"""Threads that may hang in a policy before a replica reports that it is unhealthy."""
-
-TIMEOUT = "timeout"
-"""Reason in answers: the policy did not decide in time."""
-
-MAX_JOINED = 64
-"""Clusters of several requests that are decided together."""
+MAX_HUNG_THREADS = 3  # threads that may hang in a policy before a replica reports that it is unhealthy
+TIMEOUT = "timeout"  # reason in answers: the policy did not decide in time
+MAX_JOINED = 64  # clusters of several requests that are decided together
 
 
 class BusyError(RuntimeError):

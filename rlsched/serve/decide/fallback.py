@@ -11,11 +11,8 @@ from rlsched.sim.heuristics import PLACEMENTS, placed_by
 from rlsched.sim.priorities import PRIORITIES
 
 EASY, GREEDY = "easy", "greedy"
-RULES = (EASY, GREEDY)
-"""Rules of heuristics without a horizon."""
-
-VISIBLE_JOBS = 1024
-"""Waiting jobs that a heuristic looks at, where there is no ready pool."""
+RULES = (EASY, GREEDY)  # rules of heuristics without a horizon
+VISIBLE_JOBS = 1024  # waiting jobs that a heuristic looks at, where there is no ready pool
 
 
 def rules_of(scenario: Scenario) -> tuple[str, ...]:

@@ -27,8 +27,7 @@ from rlsched.serve.settings import Gate
 RECORD = "gate.json"
 """File in the folder of a policy with the last result, which replicas and cron jobs need not repeat."""
 
-LONGER = "give a longer trace, or play fewer jobs in each episode by gate.jobs"
-"""Remedy for too few episodes."""
+LONGER = "give a longer trace, or play fewer jobs in each episode by gate.jobs"  # remedy for too few episodes
 
 
 class GateResult(msgspec.Struct, frozen=True):

@@ -35,8 +35,7 @@ from rlsched.sim.snapshot import (
 )
 from rlsched.sim.snapshot_simulator import SnapshotSimulator
 
-ACTIONS = ("start", "reserve", "plan", "suspend")
-"""By the numbers of the core."""
+ACTIONS = ("start", "reserve", "plan", "suspend")  # by the numbers of the core
 
 RESERVE = ACTIONS.index("reserve")
 
@@ -51,21 +50,12 @@ REASONS = {
 }
 TOO_LARGE = "too_large"
 
-MAX_CLUSTERS = 1024
-"""Clusters of one batch."""
+MAX_CLUSTERS = 1024  # clusters of one batch
+MAX_BATCH_JOBS = 1 << 18  # jobs of one batch, at the size of its largest cluster
 
-MAX_BATCH_JOBS = 1 << 18
-"""Jobs of one batch, at the size of its largest cluster."""
-
-MIN_JOBS = 64
-MIN_CLUSTERS = 16
-"""Smallest sizes of simulators that are reused."""
-
-MAX_SIMULATORS = 12
-"""Simulators that are reused, by units of the cluster, jobs, and clusters."""
-
-MAX_SIZES = 16
-"""Different clusters in one request: each needs a simulator of its own."""
+MIN_JOBS, MIN_CLUSTERS = 64, 16  # smallest sizes of simulators that are reused
+MAX_SIMULATORS = 12  # simulators that are reused, by units of the cluster, jobs, and clusters
+MAX_SIZES = 16  # different clusters in one request: each needs a simulator of its own
 
 
 class NotFiniteError(ArithmeticError):

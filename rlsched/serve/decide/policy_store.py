@@ -27,11 +27,8 @@ from rlsched.serve.settings import ServeConfig
 
 LOG = logging.getLogger("rlsched.serve")
 
-VERSION_DIGITS = 16
-"""Digits of a policy's checksum that distinguish versions."""
-
-SHADOW = "shadow"
-"""Reason in answers: the heuristic decides and the policy is its shadow."""
+VERSION_DIGITS = 16  # digits of a policy's checksum that distinguish versions
+SHADOW = "shadow"  # reason in answers: the heuristic decides and the policy is its shadow
 
 
 class Stamp(NamedTuple):

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("ray.serve")
 
-SEND_S = 0.5
-"""Seconds between two batches of a replica."""
-
-MAX_LOGGED = 20_000
-"""Records of a batch for a log that falls behind."""
+SEND_S = 0.5  # seconds between two batches of a replica
+MAX_LOGGED = 20_000  # records of a batch for a log that falls behind
 
 TIMEOUT_S, POLL_S = 5.0, 0.1
 """Longest wait for the ledger, and the time between two looks whether it has started."""

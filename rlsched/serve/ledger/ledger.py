@@ -14,8 +14,7 @@ from prometheus_client.metrics_core import Metric
 from rlsched.serve.ledger.metrics import sum_metrics
 from rlsched.serve.ledger.records import MAX_CLUSTERS, ClusterRecords
 
-ALIVE_S = 10.0
-"""Seconds for which a silent replica counts as alive."""
+ALIVE_S = 10.0  # seconds for which a silent replica counts as alive
 
 
 class PageData(NamedTuple):

@@ -12,20 +12,14 @@ from msgspec import Struct, msgpack
 from rlsched.serve.api.requests import Request, cluster_names, job_counts, state_getter
 from rlsched.serve.api.schema import Answer, ClusterState, DecisionRequest, PolicyName
 
-MAX_RECORDS = 300
-"""Records of each cluster for the page."""
+MAX_RECORDS = 300  # records of each cluster for the page
 
 MAX_RECORDS_PER_REQUEST = 32
 """Records of a cluster from one request: a client that sends more states of it at once replays them."""
 
-MAX_RECORDED_JOBS = 50_000
-"""Jobs in the records of a cluster: large clusters have fewer records."""
-
-MAX_BATCH_JOBS = 1_000_000
-"""Jobs of all states in a batch for a log: some 200 MB."""
-
-MAX_CLUSTERS = 20
-"""Clusters with records for the page."""
+MAX_RECORDED_JOBS = 50_000  # jobs in the records of a cluster: large clusters have fewer records
+MAX_BATCH_JOBS = 1_000_000  # jobs of all states in a batch for a log: some 200 MB
+MAX_CLUSTERS = 20  # clusters with records for the page
 
 
 class Record(Struct, frozen=True, gc=False):

@@ -30,11 +30,8 @@ SHARD_BYTES, OPEN_BYTES = 32 << 20, 128 << 20
 Writing a shard takes three times its bytes.
 """
 
-MAX_RETRIED = 64
-"""Episodes that could not be written and are tried again."""
-
-SHARD_S = 600.0
-"""A shard is written when it has enough rows, or its first is so old."""
+MAX_RETRIED = 64  # episodes that could not be written and are tried again
+SHARD_S = 600.0  # a shard is written when it has enough rows, or its first is so old
 
 
 class LogDataset:

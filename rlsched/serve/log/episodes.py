@@ -32,14 +32,9 @@ from rlsched.sim.snapshot import RUNNING
 from rlsched.sim.snapshot_simulator import SnapshotSimulator
 from rlsched.sim.state import JOB_MASK
 
-EPISODE_ROWS = 512
-"""Decisions of an episode: a cluster never ends, but training needs episodes."""
-
-MAX_STREAMS = 64
-"""Clusters that are followed at a time; the one with the oldest state is dropped."""
-
-GAP_S = 7 * 86_400
-"""Longest time between two states of an episode."""
+EPISODE_ROWS = 512  # decisions of an episode: a cluster never ends, but training needs episodes
+MAX_STREAMS = 64  # clusters that are followed at a time; the one with the oldest state is dropped
+GAP_S = 7 * 86_400  # longest time between two states of an episode
 
 
 @dataclass(eq=False)

@@ -13,11 +13,8 @@ from rlsched.serve.ledger.ledger import Ledger, PageData
 from rlsched.serve.ledger.records import ClusterRecords, Record, StoredRecord
 
 NAMES = "journal-*.jsonl"
-FILE_BYTES = 64 << 20
-"""Size at which the next file begins."""
-
-PAGE_RECORDS = 2000
-"""Newest records of a journal that a page shows."""
+FILE_BYTES = 64 << 20  # size at which the next file begins
+PAGE_RECORDS = 2000  # newest records of a journal that a page shows
 
 
 class Journal:

@@ -26,8 +26,7 @@ LOG = logging.getLogger("ray.serve")
 
 PACKAGES = ("rlsched", "ray", "torch", "numpy", "numba", "pyarrow")
 POLICIES = "policies.json"
-MAX_WAITING = 50_000
-"""Records that wait to be written."""
+MAX_WAITING = 50_000  # records that wait to be written
 
 
 class ServiceLog:
