@@ -21,48 +21,28 @@ LIMIT = 1 << 26  # largest head or body of a reply, bytes
 
 @dataclass(frozen=True)
 class LoadJob:
-    """Settings of a load.
-
-    Attributes:
-        host: of the service.
-        port: likewise.
-        path: of the requests.
-        bodies: files with bodies; clients take them in turn, and each begins with another one.
-        clients: at once.
-        seconds: duration.
-        requests: at most; None: no limit.
-        token: of the requests.
-    """
+    """Settings of a load."""
 
     host: str
     port: int
-    path: str
-    bodies: list[str]
-    clients: int
+    path: str  # of the requests
+    bodies: list[str]  # files with bodies; clients take them in turn, and each begins with another one
+    clients: int  # at once
     seconds: float
-    requests: int | None = None
-    token: str | None = None
+    requests: int | None = None  # at most; None: no limit
+    token: str | None = None  # of the requests
 
 
 @dataclass(frozen=True)
 class Load:
-    """Results of a load.
+    """Results of a load."""
 
-    Attributes:
-        answered: requests with status 200.
-        statuses: other status -> requests.
-        broken: connections that broke, or were refused, over a request.
-        seconds: duration.
-        p50_ms: median time to an answer.
-        p99_ms: time within which 99 of 100 are answered.
-    """
-
-    answered: int
-    statuses: dict[int, int]
-    broken: int
+    answered: int  # requests with status 200
+    statuses: dict[int, int]  # other status -> requests
+    broken: int  # connections that broke, or were refused, over a request
     seconds: float
-    p50_ms: float
-    p99_ms: float
+    p50_ms: float  # median time to an answer
+    p99_ms: float  # time within which 99 of 100 are answered
 
     @property
     def failed(self) -> int:

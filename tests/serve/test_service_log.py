@@ -42,7 +42,9 @@ def records_of(service: Service, folder: Path, count: int) -> list[Record]:
     ]
     answers = served.decide(states, explain=True)
     pairs = zip(states, answers, strict=True)
-    return [Record(time.time(), served.name, served.version, state, answer) for state, answer in pairs]
+    return [
+        Record(time.time(), served.identity.name, served.version, state, answer) for state, answer in pairs
+    ]
 
 
 def as_request(folder: Path) -> dict[str, Any]:

@@ -114,17 +114,11 @@ def _quoted(value: bytes) -> str:
 
 @dataclass(eq=False)
 class _IncompleteBody:
-    """A body that has not arrived completely.
+    """A body that has not arrived completely."""
 
-    Attributes:
-        since: the loop's time when it began.
-        timeout: ends its reading.
-        held: bytes that have arrived or were announced, beyond those that do not count.
-    """
-
-    since: float
-    timeout: asyncio.Timeout
-    held: int = 0
+    since: float  # the loop's time when it began
+    timeout: asyncio.Timeout  # ends its reading
+    held: int = 0  # bytes that have arrived or were announced, beyond those that do not count
 
 
 class Bodies:

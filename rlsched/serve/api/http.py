@@ -126,14 +126,14 @@ class Application:
         try:
             if isinstance(request, BatchRequest):
                 check_batch(request, self._limits.states)
-            with self._metrics.timed(loaded.name):
+            with self._metrics.timed(loaded.identity.name):
                 answers = await self._queue.submit(loaded, request)
         except BusyError as error:
             problem = f"too many requests at once: {error}; ask again later, or run more replicas"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem) from None
         except BadInputError as error:
             raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
-        self._metrics.count_answers(loaded.name, answers)
+        self._metrics.count_answers(loaded.identity.name, answers)
         self._ledger.record(loaded.identity, request, answers)
         if isinstance(request, BatchRequest):
             return BatchResponse(loaded.identity, answers)

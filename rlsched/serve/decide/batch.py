@@ -31,23 +31,14 @@ class TooLarge(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Clusters of the same units and about as many jobs.
+    """Clusters of the same units and about as many jobs."""
 
-    Attributes:
-        clusters: as sent, their jobs sorted.
-        units: (resource,)
-        snapshot: the same clusters in ticks, without jobs that no cluster of this size can run.
-        ids: (cluster,) of the jobs of each, in the order of the core.
-        too_large: (cluster,) jobs that the snapshot leaves out.
-        ran_before: (job,) ticks that a job ran before it was suspended, in the order of the snapshot.
-    """
-
-    clusters: Clusters
-    units: IntArray
-    snapshot: Snapshot
-    ids: list[list[Id]]
-    too_large: list[list[TooLarge]]
-    ran_before: IntArray
+    clusters: Clusters  # as sent, their jobs sorted
+    units: IntArray  # (resource,)
+    snapshot: Snapshot  # the same clusters in ticks, without jobs that no cluster of this size can run
+    ids: list[list[Id]]  # (cluster,) of the jobs of each, in the order of the core
+    too_large: list[list[TooLarge]]  # (cluster,) jobs that the snapshot leaves out
+    ran_before: IntArray  # (job,) ticks that a job ran before it was suspended, in the order of the snapshot
 
     @classmethod
     def of(cls, formulation: Formulation, clusters: Clusters, units: IntArray) -> Batch:

@@ -23,17 +23,11 @@ HORIZON_LISTS = ("planned", "suspended")
 
 @dataclass(frozen=True, eq=False)
 class Formulation:
-    """Formulation of a served policy, which says what states it accepts.
+    """Formulation of a served policy, which says what states it accepts."""
 
-    Attributes:
-        scenario: decision rules, observations, penalty multipliers and plant.
-        num_resources: resource types.
-        priority_rule: of the fallback heuristic.
-    """
-
-    scenario: Scenario
-    num_resources: int
-    priority_rule: str
+    scenario: Scenario  # decision rules, observations, penalty multipliers and plant
+    num_resources: int  # resource types
+    priority_rule: str  # of the fallback heuristic
 
     @property
     def horizon(self) -> int:

@@ -22,15 +22,10 @@ def rules_of(scenario: Scenario) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class FallbackHeuristic:
-    """A priority rule of the queue and the rule that goes with it.
+    """A priority rule of the queue and the rule that goes with it."""
 
-    Attributes:
-        priority_rule: a name in `PRIORITIES`.
-        rule: easy or greedy; with a horizon a name in `PLACEMENTS`.
-    """
-
-    priority_rule: str
-    rule: str
+    priority_rule: str  # a name in `PRIORITIES`
+    rule: str  # easy or greedy; with a horizon a name in `PLACEMENTS`
 
     @classmethod
     def named(cls, text: str | None, scenario: Scenario) -> FallbackHeuristic:

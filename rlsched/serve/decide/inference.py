@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
 from itertools import pairwise, repeat
 
 import numpy as np
 import torch
 from msgspec import Struct
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
@@ -22,7 +25,6 @@ from rlsched.serve.decide.batch import Batch
 from rlsched.serve.decide.checks import Formulation
 from rlsched.serve.decide.clusters import Clusters
 from rlsched.serve.decide.fallback import FallbackHeuristic
-from rlsched.serve.decide.memory import pack, unpack
 from rlsched.sim.snapshot import (
     BEYOND_WINDOW,
     DELAYS_RESERVATION,
@@ -62,51 +64,13 @@ class NotFiniteError(ArithmeticError):
     """A policy gave scores that are no numbers."""
 
 
-class SimulatorCache:
-    """Snapshot simulators by size; the least recently used is dropped.
-
-    Args:
-        scenario: decision rules and observations.
-        heuristic: priority rule and placement rule of the core; None: a policy decides.
-    """
-
-    def __init__(self, scenario: Scenario, heuristic: tuple[str, str] | None) -> None:
-        self._scenario, self._heuristic = scenario, heuristic
-        self._simulators: OrderedDict[tuple[tuple[int, ...], int, int], SnapshotSimulator] = OrderedDict()
-
-    def fitting(self, batch: Batch) -> SnapshotSimulator:
-        """A simulator with room for a batch."""
-        size = _room_for(batch.max_jobs)
-        envs = max(MIN_CLUSTERS, 1 << max(0, len(batch) - 1).bit_length())
-        key = (tuple(batch.units.tolist()), size, envs)
-        simulator = self._simulators.get(key)
-        if simulator is None:
-            simulator = SnapshotSimulator(self._scenario, key[0], envs, size, heuristic=self._heuristic)
-            self._simulators[key] = simulator
-            if len(self._simulators) > MAX_SIMULATORS:
-                self._simulators.popitem(last=False)
-        self._simulators.move_to_end(key)
-        return simulator
-
-
-def _room_for(jobs: int) -> int:
-    return max(MIN_JOBS, 1 << max(0, jobs - 1).bit_length())
-
-
 class Proposal(Struct, frozen=True, eq=False, gc=False):
-    """Decisions of a policy or a heuristic about one cluster.
+    """Decisions of a policy or a heuristic about one cluster."""
 
-    Attributes:
-        decisions: in order.
-        moves: actions with their jobs, without order and reservations, for comparison.
-        reasons: (job,) numbers of the core, by rank, of jobs that still wait.
-        memory: recurrent state of the policy for this cluster.
-    """
-
-    decisions: list[Decision]
-    moves: bytes
-    reasons: NDArray[np.int8]
-    memory: str | None = None
+    decisions: list[Decision]  # in order
+    moves: bytes  # actions with their jobs, without order and reservations, for comparison
+    reasons: NDArray[np.int8]  # (job,) numbers of the core, by rank, of jobs that still wait
+    memory: str | None = None  # recurrent state of the policy for this cluster
 
 
 class BatchInference:
@@ -125,8 +89,8 @@ class BatchInference:
         self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
         self.units = np.array(units, np.int64)
         self.formulation = Formulation(policy.scenario, policy.num_resources, heuristic.priority_rule)
-        self._policy_simulators = SimulatorCache(policy.scenario, None)
-        self._heuristic_simulators = SimulatorCache(heuristic.scenario(policy.scenario), heuristic.in_core)
+        self._policy_simulators = _simulators(policy.scenario, None)
+        self._heuristic_simulators = _simulators(heuristic.scenario(policy.scenario), heuristic.in_core)
 
     def copy(self) -> BatchInference:
         """Copy for another thread."""
@@ -192,9 +156,7 @@ class BatchInference:
             NotFiniteError: a score is no number.
             BadInputError: a memory is not of this policy.
         """
-        simulator = self._policy_simulators.fitting(batch)
-        actor = self._actor(batch)
-        simulator.load(batch.snapshot)
+        actor, simulator = self._actor(batch), loaded(self._policy_simulators, batch)
         scores = np.ones(simulator.decisions.row.shape)
         clusters = len(batch)
         while len(pending := np.flatnonzero(simulator.decisions.pending[:clusters])):
@@ -207,20 +169,74 @@ class BatchInference:
             probability = torch.softmax(logits, dim=1)[torch.arange(len(pending)), torch.from_numpy(actions)]
             scores[pending, simulator.decisions.num_decided[pending]] = probability.numpy()
             simulator.act(pending, actions)
-        memory = [None] * clusters if actor.memory is None else [pack(actor, k) for k in range(clusters)]
+        memory = None if actor.memory is None else [_packed(actor.memory, k) for k in range(clusters)]
         return _proposals(simulator, batch, self.formulation.tick_s, scores, memory)
 
     def by_heuristic(self, batch: Batch) -> list[Proposal]:
         """Proposals of the fallback heuristic."""
-        simulator = self._heuristic_simulators.fitting(batch)
-        simulator.load(batch.snapshot)
-        return _proposals(simulator, batch, self.formulation.tick_s, None, [None] * len(batch))
+        simulator = loaded(self._heuristic_simulators, batch)
+        return _proposals(simulator, batch, self.formulation.tick_s)
 
     def _actor(self, batch: Batch) -> NetworkActor:
+        """The policy, with the memories that clients send back."""
         actor = self.policy.actor(len(batch))
-        for k, memory in batch.clusters.optional("memory"):
-            unpack(actor, k, memory, f"{batch.clusters.path_to(k)}memory")
+        for k, text in batch.clusters.optional("memory"):
+            path = f"{batch.clusters.path_to(k)}memory"
+            if actor.memory is None:
+                raise BadInputError(path, "is not supported by a policy without a memory", "leave it out")
+            _unpack(text, actor.memory, k, path)
         return actor
+
+
+Simulators = Callable[[tuple[int, ...], int, int], SnapshotSimulator]
+
+
+def _simulators(scenario: Scenario, heuristic: tuple[str, str] | None) -> Simulators:
+    """Snapshot simulators by units, clusters and jobs; see `SnapshotSimulator`."""
+    return lru_cache(MAX_SIMULATORS)(partial(SnapshotSimulator, scenario, heuristic=heuristic))
+
+
+def loaded(simulators: Simulators, batch: Batch) -> SnapshotSimulator:
+    """A simulator with room for a batch, in which the batch is."""
+    clusters = max(MIN_CLUSTERS, 1 << max(0, len(batch) - 1).bit_length())
+    simulator = simulators(tuple(batch.units.tolist()), clusters, _room_for(batch.max_jobs))
+    simulator.load(batch.snapshot)
+    return simulator
+
+
+def _room_for(jobs: int) -> int:
+    return max(MIN_JOBS, 1 << max(0, jobs - 1).bit_length())
+
+
+def _packed(memory: Sequence[Tensor], k: int) -> str:
+    """The recurrent state of cluster k as text, which a client stores and sends back."""
+    flat = torch.cat([part[k].flatten() for part in memory])
+    return base64.b64encode(flat.numpy().astype("<f4").tobytes()).decode()
+
+
+def _unpack(text: str, memory: Sequence[Tensor], k: int, path: str) -> None:
+    """Restore the recurrent state of cluster k.
+
+    Args:
+        text: as `_packed` wrote it.
+        memory: (cluster, ...) parts of the recurrent state, which are written.
+        k: index of the cluster.
+        path: of the field in error messages.
+
+    Raises:
+        BadInputError: the text is not of this policy.
+    """
+    remedy = "send back what it said last about this cluster, or leave it out"
+    try:
+        values = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+    except (binascii.Error, ValueError):
+        raise BadInputError(path, "is no text of this service", remedy) from None
+    sizes = [part[k].numel() for part in memory]
+    if len(values) != sum(sizes) or not np.isfinite(values).all():
+        raise BadInputError(path, "is of another policy", remedy)
+    parts: Sequence[Tensor] = torch.split(torch.from_numpy(values.copy()), sizes)
+    for part, restored in zip(memory, parts, strict=True):
+        part[k] = restored.reshape(part[k].shape)
 
 
 def waiting_reasons(batch: Batch, k: int, proposal: Proposal) -> list[Reason]:
@@ -244,8 +260,8 @@ def _proposals(
     simulator: SnapshotSimulator,
     batch: Batch,
     tick_s: int,
-    scores: FloatArray | None,
-    memory: Sequence[str | None],
+    scores: FloatArray | None = None,
+    memory: Sequence[str] | None = None,
 ) -> list[Proposal]:
     """The decisions of a simulator under the client's names of jobs."""
     course, clusters = simulator.decisions, len(batch)
@@ -271,7 +287,7 @@ def _proposals(
     reasons = course.reason[:clusters].copy()
     moves = _moves(course.row[slots], course.kind[slots], used)
     return [
-        Proposal(decisions[begin:end], moves[k], reasons[k], memory[k])
+        Proposal(decisions[begin:end], moves[k], reasons[k], memory[k] if memory else None)
         for k, (begin, end) in enumerate(pairwise(bounds))
     ]
 

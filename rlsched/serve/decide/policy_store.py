@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -31,60 +31,40 @@ VERSION_DIGITS = 16  # digits of a policy's checksum that distinguish versions
 SHADOW = "shadow"  # reason in answers: the heuristic decides and the policy is its shadow
 
 
-class Stamp(NamedTuple):
-    """Stamp of a file; another stamp means another version."""
-
-    inode: int
-    modified_ns: int
-    size: int
-
-    @classmethod
-    def of(cls, file: Path) -> Stamp | None:
-        """The stamp now; None while there is no file, as during a replacement."""
-        try:
-            status = file.stat()
-        except OSError:
-            return None
-        return cls(status.st_ino, status.st_mtime_ns, status.st_size)
-
-
-Stamps = tuple[Stamp | None, ...]
-"""Stamps of a policy's settings and weights and, with a gate, of its trace."""
+Stamps = tuple[tuple[int, int, int] | None, ...]
+"""Inode, modification time and size of a policy's settings and weights and, with a gate, of its trace."""
 
 
 def stamps_of(folder: Path, config: ServeConfig) -> Stamps:
-    """Stamps now; with the weights, since a copy of a folder may write them last."""
+    """Stamps now; None while there is no such file, as during a replacement.
+
+    The weights belong to them, since a copy of a folder may write them last.
+    """
     files = [folder / SETTINGS, folder / WEIGHTS, *([] if config.gate is None else [config.gate.trace])]
-    return tuple(map(Stamp.of, files))
+    stamps: list[tuple[int, int, int] | None] = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((status.st_ino, status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
 
 
 @dataclass(eq=False)
 class LoadedPolicy:
-    """A version of a policy, ready to decide.
+    """A version of a policy, ready to decide."""
 
-    Attributes:
-        name: of the policy in requests.
-        folder: that it was loaded from.
-        stamps: of its files then.
-        policy: as loaded.
-        inference: for the policy's thread.
-        fallback_inference: for the heuristic's thread, while `inference` hangs.
-        since: time of loading, seconds since the epoch.
-        identity: name and version in answers.
-        shadow: whether the heuristic decides: by the service's mode, or by the gate.
-        gate_result: of the gate; None: there is no gate.
-    """
-
-    name: str
-    folder: Path
-    stamps: Stamps
-    policy: NetworkPolicy
-    inference: BatchInference
-    fallback_inference: BatchInference
-    since: float
-    identity: PolicyName
-    shadow: bool
-    gate_result: GateResult | None
+    folder: Path  # that it was loaded from
+    stamps: Stamps  # of its files then
+    policy: NetworkPolicy  # as loaded
+    inference: BatchInference  # for the policy's thread
+    fallback_inference: BatchInference  # for the heuristic's thread, while `inference` hangs
+    since: float  # time of loading, seconds since the epoch
+    identity: PolicyName  # name and version in answers
+    shadow: bool  # whether the heuristic decides: by the service's mode, or by the gate
+    gate_result: GateResult | None  # of the gate; None: there is no gate
 
     @property
     def version(self) -> str:
@@ -98,7 +78,7 @@ class LoadedPolicy:
             return ""
         heuristic = self.inference.heuristic
         consequence = f"; {heuristic} decides, and the policy is its shadow" if self.shadow else ""
-        return f"{self.name} {self.gate_result.line}{consequence}"
+        return f"{self.identity.name} {self.gate_result.line}{consequence}"
 
     @property
     def gate_figures(self) -> dict[str, Any] | None:
@@ -127,7 +107,7 @@ class LoadedPolicy:
                 except BadInputError:
                     raise
                 except Exception as error:  # the cluster needs a decision, whatever the error
-                    LOG.exception("policy %s failed", self.name)
+                    LOG.exception("policy %s failed", self.identity.name)
                     because = f"{type(error).__name__}: {error}"
             answers |= self._answers(inference, batch, proposals, because, explain)
         return [answers[k] for k in range(len(answers))]
@@ -187,7 +167,6 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
     inference.by_heuristic(batch)
     fallback_inference.by_heuristic(batch)
     return LoadedPolicy(
-        name=name,
         folder=folder,
         stamps=stamps,
         policy=policy,

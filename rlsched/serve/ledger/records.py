@@ -23,18 +23,10 @@ MAX_CLUSTERS = 20  # clusters with records for the page
 
 
 class Record(Struct, frozen=True, gc=False):
-    """A state and the answer about it.
+    """A state and the answer about it."""
 
-    Attributes:
-        at: seconds since the epoch.
-        policy: name of the policy.
-        version: of the policy.
-        state: of the cluster.
-        answer: about it.
-    """
-
-    at: float
-    policy: str
+    at: float  # seconds since the epoch
+    policy: str  # its name
     version: str
     state: ClusterState
     answer: Answer

@@ -39,42 +39,25 @@ GAP_S = 7 * 86_400  # longest time between two states of an episode
 
 @dataclass(eq=False)
 class OpenDecision:
-    """A decision whose next state is not known yet.
+    """A decision whose next state is not known yet."""
 
-    Attributes:
-        obs: observation vector.
-        mask: of legal actions.
-        action: the decision.
-        behavior: name of the policy or heuristic that decided.
-        reward: since the decision.
-        costs: likewise.
-        ticks: likewise.
-    """
-
-    obs: NDArray[np.float32]
-    mask: NDArray[np.int8]
-    action: int
-    behavior: str
-    reward: float
-    costs: NDArray[np.float64]
-    ticks: int = 0
+    obs: NDArray[np.float32]  # observation vector
+    mask: NDArray[np.int8]  # of legal actions
+    action: int  # the decision
+    behavior: str  # name of the policy or heuristic that decided
+    reward: float  # since the decision
+    costs: NDArray[np.float64]  # likewise
+    ticks: int = 0  # likewise
 
 
 @dataclass(eq=False)
 class ClusterStream:
-    """Consecutive states of one cluster.
+    """Consecutive states of one cluster."""
 
-    Attributes:
-        simulator: at the newest state.
-        batch: of the newest state.
-        rows: completed decisions of the open episode.
-        open: the last decision.
-    """
-
-    simulator: SnapshotSimulator
-    batch: Batch
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    open: OpenDecision | None = None
+    simulator: SnapshotSimulator  # at the newest state
+    batch: Batch  # of the newest state
+    rows: list[dict[str, Any]] = field(default_factory=list)  # completed decisions of the open episode
+    open: OpenDecision | None = None  # the last decision
 
 
 class EpisodeBuilder:
