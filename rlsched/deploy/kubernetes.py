@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
-from ray.autoscaler._private.kuberay.utils import parse_quantity
 from ray.serve.schema import ServeDeploySchema
 
 from rlsched.deploy.commands import Refusal, check_commands, option
 from rlsched.deploy.findings import Place, one_of
 from rlsched.deploy.schema import check_schema, load_schema
 from rlsched.deploy.texts import RAY, check_head, check_texts, walk
+from rlsched.learn.rllib.ray_compat import kubernetes_quantity
 from rlsched.settings_files import read_yaml
 
 CheckService = Callable[[Mapping[str, Any], str], None]
@@ -64,7 +64,7 @@ def _check_pod(pod: Mapping[str, Any], place: Place) -> None:
         resources = container.get("resources", {})
         limits = resources.get("limits", {})
         for name, request in resources.get("requests", {}).items():
-            if name in limits and parse_quantity(request) > parse_quantity(limits[name]):
+            if name in limits and kubernetes_quantity(request) > kubernetes_quantity(limits[name]):
                 problem = f"{name} {request!r} is above its limit {limits[name]!r}"
                 (pod_place / "resources" / "requests").error(problem, "lower it")
 

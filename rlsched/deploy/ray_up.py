@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import ray.autoscaler
-from ray.autoscaler._private.util import prepare_config, validate_config
 
 from rlsched.deploy.commands import Refusal, check_commands, option
 from rlsched.deploy.findings import Place
 from rlsched.deploy.schema import check_schema, load_schema
 from rlsched.deploy.texts import check_head, check_ray_start, check_texts
+from rlsched.learn.rllib.ray_compat import validate_cluster
 
 
 def check_ray_up(config: dict[str, Any], place: Place, refusal: Refusal) -> None:
@@ -78,7 +78,7 @@ def _check_by_ray(config: dict[str, Any], place: Place) -> None:
     logging.disable(logging.WARNING)  # as it tells the defaults it takes
     try:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            validate_config(prepare_config(config))
+            validate_cluster(config)
     except Exception as error:  # Ray does not say of which kinds
         place.error(f"Ray refuses it ({error!r})", "correct the value it names")
     finally:

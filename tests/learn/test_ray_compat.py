@@ -6,6 +6,7 @@ import ctypes
 import signal
 import threading
 from collections.abc import Callable
+from copy import deepcopy
 from importlib import import_module
 from queue import Queue
 from types import SimpleNamespace
@@ -47,6 +48,30 @@ def test_a_cluster_without_an_autoscaler_does_not_grow(monkeypatch: pytest.Monke
         method = "get_max_resources_from_cluster_config"
         monkeypatch.setattr(ray_compat.state, method, lambda answer=answer: answer)
         assert ray_compat.largest_cluster() == grows
+
+
+def test_without_a_node_of_its_own_a_process_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray._private.worker, "_global_node", None)
+    assert ray_compat.local_node() is None
+    assert callable(Node.dead_processes)
+    assert callable(Node.get_logs_dir_path)
+
+
+def test_the_controller_of_serve_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "get_actor", lambda name, namespace: (name, namespace))
+    assert ray_compat.serve_controller() == ("SERVE_CONTROLLER_ACTOR", "serve")
+
+
+def test_ray_validates_cluster_files() -> None:
+    config = {"cluster_name": "a", "provider": {"type": "local", "head_ip": "head", "worker_ips": []}}
+    ray_compat.validate_cluster(deepcopy(config))
+    with pytest.raises(Exception, match="no_such_key"):
+        ray_compat.validate_cluster(config | {"no_such_key": 1})
+
+
+def test_quantities_of_kubernetes_are_numbers() -> None:
+    assert ray_compat.kubernetes_quantity("500m") * 4 == ray_compat.kubernetes_quantity("2")
+    assert ray_compat.kubernetes_quantity("1Ki") == 1024
 
 
 def test_a_worker_ends_with_its_message() -> None:

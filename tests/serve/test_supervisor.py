@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -59,7 +58,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def run(script: str, *, waiting: bool = False) -> tuple[int, list[str], list[str], list[str]]:
         output: list[str] = []
         events: list[str] = []
-        monkeypatch.setattr(supervisor, "Interim", SimpleNamespace(start=lambda *_: Meanwhile(events)))
+        monkeypatch.setattr(supervisor, "Interim", lambda *_: Meanwhile(events))
         command = [sys.executable, "-c", SECOND + script, str(tmp_path / "starts")]
         config = ServeConfig(policies={"default": tmp_path})
         with listener.opened("127.0.0.1", 0) as listening:

@@ -1,4 +1,4 @@
-"""All private names of Ray and RLlib that training uses.
+"""The private names of Ray and RLlib that are used; `serve.process.proxy` changes those of Serve's HAProxy.
 
 Ray may change a private name in any version. `tests/learn/test_ray_compat.py` tests each, so that a change
 shows there, by name, and not in the middle of a run.
@@ -10,6 +10,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from queue import Queue
 from traceback import walk_tb
@@ -34,6 +35,9 @@ FATAL_SIGNALS = "_ZN3ray6RayLog27InstallFailureSignalHandlerEPKcb"
 
 AGENT_COMMAND = "_build_python_executable_command_memory_profileable"
 """Function of `ray._private.services` that builds the command that runs an agent of a node."""
+
+RAYLET = ray_constants.PROCESS_TYPE_RAYLET
+"""Key of the raylet among the processes of a node."""
 
 OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
     "ray.rllib.env.single_agent_env_runner.SingleAgentEnvRunner": (
@@ -60,6 +64,36 @@ def default_temp_dir() -> str:
 def largest_cluster() -> Mapping[str, float]:
     """Resource -> amount that an autoscaling cluster may grow to; empty for one that does not grow."""
     return state.get_max_resources_from_cluster_config() or {}
+
+
+def local_node() -> Any:
+    """The `Node` of Ray that this process has started; None: it has started none."""
+    return ray._private.worker._global_node
+
+
+def serve_controller() -> Any:
+    """The actor that controls Serve.
+
+    Raises:
+        ValueError: it does not run.
+    """
+    from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
+
+    return ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
+
+
+def validate_cluster(config: dict[str, Any]) -> None:
+    """Raise what `ray up` raises for the content of a cluster file, before it starts anything."""
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    validate_config(prepare_config(config))
+
+
+def kubernetes_quantity(value: float | str) -> Decimal:
+    """A quantity of Kubernetes, such as 500m or 2Gi, as a number."""
+    from ray.autoscaler._private.kuberay.utils import parse_quantity
+
+    return parse_quantity(value)
 
 
 def exit_with_message(message: str) -> NoReturn:

@@ -175,8 +175,7 @@ def _start_in_thread(start_serve: Callable[[], object], start: Future[object]) -
     Raises:
         RuntimeError: it has failed at once.
     """
-    import ray
-    from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
+    from rlsched.learn.rllib.ray_compat import serve_controller
 
     def begin() -> None:
         try:
@@ -189,7 +188,7 @@ def _start_in_thread(start_serve: Callable[[], object], start: Future[object]) -
     threading.Thread(target=begin, name="rlsched-start", daemon=True).start()
     while not start.done():
         try:
-            ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
+            serve_controller()
         except ValueError:
             time.sleep(POLL_S)
         else:

@@ -30,11 +30,12 @@ from rlsched.serve.ledger.ledger import Ledger, PageData
 from rlsched.serve.ledger.metrics import ReplicaMetrics
 from rlsched.serve.ledger.records import RecordBatch
 from rlsched.serve.log.service_log import ServiceLog
-from rlsched.serve.process.interim import INSTANCE, LISTENING, LOOK_S
+from rlsched.serve.process.interim import INSTANCE
 from rlsched.serve.process.listener import BACKLOG
 from rlsched.serve.process.proxy import REQUEST_S
 from rlsched.serve.settings import ServeConfig
 
+LOOK_S = 0.05
 LAST_S, LONGEST_END_S = 0.5, 10
 """Seconds for requests that are on their way at the end, and for their answers."""
 
@@ -146,4 +147,4 @@ def main() -> None:
     """Serve with the configuration in the arguments and the socket that the parent process has opened."""
     config = ServeConfig.model_validate_json(sys.argv[1])
     with suppress(BadInputError, OSError):  # replicas report it
-        asyncio.run(serve_until_stdin_ends(config, socket.socket(fileno=LISTENING)))
+        asyncio.run(serve_until_stdin_ends(config, socket.socket(fileno=int(sys.argv[2]))))

@@ -7,8 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-import ray
-from ray._private.ray_constants import PROCESS_TYPE_RAYLET as RAYLET
+from rlsched.learn.rllib.ray_compat import RAYLET, local_node
 
 PROCESSES = Path("/proc")
 ZOMBIE = "Z"
@@ -26,7 +25,7 @@ class LocalNode:
 
     def find_agents(self) -> None:
         """Find the agents; Ray has started them before it starts the first actor."""
-        node = ray._private.worker._global_node
+        node = local_node()
         started = [] if node is None else node.all_processes.get(RAYLET, [])
         raylets = [info.process.pid for info in started]
         self.agents = tuple(
@@ -35,7 +34,7 @@ class LocalNode:
 
     def dead(self) -> list[str]:
         """Names of dead processes, such as `raylet`."""
-        node = ray._private.worker._global_node
+        node = local_node()
         if node is None:
             return []
         dead = [name for name, _ in node.dead_processes()]
@@ -43,11 +42,11 @@ class LocalNode:
 
     def logs(self) -> Path:
         """The folder of its logs."""
-        return Path(ray._private.worker._global_node.get_logs_dir_path())
+        return Path(local_node().get_logs_dir_path())
 
     def end(self) -> None:
         """End a node with dead processes, which cannot end by itself."""
-        node = ray._private.worker._global_node
+        node = local_node()
         node.kill_all_processes(check_alive=False, allow_graceful=False)
         # Workers that were starting look for the GCS for most of a minute, and agents live as long.
         session = node.session_name.encode()

@@ -263,7 +263,7 @@ class Supervisor:
             self._end_interim()
         if self._listening is not None and self._interim is None:
             try:
-                self._interim = Interim.start(self._config.at(self._host), self._listening)
+                self._interim = Interim(self._config.at(self._host), self._listening)
             except OSError as error:  # there may be no memory for it now; replicas may still come
                 self._say(f"no interim process until replicas answer: {error}")
 
