@@ -50,14 +50,14 @@ def test_a_cluster_without_an_autoscaler_does_not_grow(monkeypatch: pytest.Monke
         assert ray_compat.largest_cluster() == grows
 
 
-def test_without_a_node_of_its_own_a_process_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_ray_has_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray._private.worker, "_global_node", None)
     assert ray_compat.local_node() is None
     assert callable(Node.dead_processes)
     assert callable(Node.get_logs_dir_path)
 
 
-def test_the_controller_of_serve_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_controller_of_serve_is_an_actor_with_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "get_actor", lambda name, namespace: (name, namespace))
     assert ray_compat.serve_controller() == ("SERVE_CONTROLLER_ACTOR", "serve")
 
