@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rlsched.jobs import IntArray, JobTable
 from rlsched.serve.api.schema import ClusterState, History, PlannedJob, RunningJob, WaitingJob
 from rlsched.sim.energy import forecast_share
@@ -53,55 +55,45 @@ class _Environment:
             history=self._history() if sim.layout.block("history") is not None else None,
         )
 
-    def _requested(self, row: int) -> int:
-        """Requested seconds in all, with those before a suspension."""
-        return int(self.jobs.requested[row]) * self.tick_s
+    def _job(self, row: int) -> dict[str, Any]:
+        """Fields of every job; the requested time includes that before a suspension."""
+        return {
+            "id": int(self.jobs.id[row]),
+            "submit": int(self.records[row]["submit"]) * self.tick_s,
+            "requested": int(self.jobs.requested[row]) * self.tick_s,
+            "demand": self.jobs.demand[row].tolist(),
+            "qos": float(self.jobs.qos[row]),
+        }
+
+    def _at_submit(self, row: int) -> dict[str, Any]:
+        """The queue at the submission of a job."""
+        job = self.records[row]
+        return {
+            "queue_at_submit": int(job["queue_at_submit"]),
+            "work_at_submit": int(job["work_at_submit"]) * self.tick_s,
+            "free_at_submit": int(job["free_at_submit"]),
+        }
+
+    def _ran(self, row: int) -> int:
+        """Seconds that a job ran before a suspension."""
+        return int(self.jobs.requested[row] - self.records[row]["requested"]) * self.tick_s
 
     def _waiting(self, row: int, ready: bool) -> WaitingJob:
-        job = self.records[row]
-        remaining = int(job["requested"])
-        return WaitingJob(
-            id=int(self.jobs.id[row]),
-            submit=int(job["submit"]) * self.tick_s,
-            requested=self._requested(row),
-            demand=self.jobs.demand[row].tolist(),
-            qos=float(self.jobs.qos[row]),
-            ran=(int(self.jobs.requested[row]) - remaining) * self.tick_s,
-            ready=ready,
-            queue_at_submit=int(job["queue_at_submit"]),
-            work_at_submit=int(job["work_at_submit"]) * self.tick_s,
-            free_at_submit=int(job["free_at_submit"]),
-        )
+        return WaitingJob(**self._job(row), ran=self._ran(row), ready=ready, **self._at_submit(row))
 
     def _running(self, row: int) -> RunningJob:
         job = self.records[row]
-        start = (
-            int(self.sim.state.job_values[self.env, row]["resumed"]) if self.horizon else int(job["start"])
-        )
+        start = self.sim.state.job_values[self.env, row]["resumed"] if self.horizon else job["start"]
         return RunningJob(
-            id=int(self.jobs.id[row]),
-            demand=self.jobs.demand[row].tolist(),
-            start=start * self.tick_s,
+            **self._job(row),
+            start=int(start) * self.tick_s,
             expected_end=int(job["expected_end"]) * self.tick_s,
-            submit=int(job["submit"]) * self.tick_s,
-            requested=self._requested(row),
-            qos=float(self.jobs.qos[row]),
-            queue_at_submit=int(job["queue_at_submit"]),
-            work_at_submit=int(job["work_at_submit"]) * self.tick_s,
-            free_at_submit=int(job["free_at_submit"]),
+            **self._at_submit(row),
         )
 
     def _planned(self, row: int) -> PlannedJob:
-        job = self._waiting(row, ready=False)
-        return PlannedJob(
-            id=job.id,
-            submit=job.submit,
-            requested=job.requested,
-            demand=job.demand,
-            at=int(self.sim.state.job_values[self.env, row]["planned"]) * self.tick_s,
-            qos=job.qos,
-            ran=job.ran,
-        )
+        at = int(self.sim.state.job_values[self.env, row]["planned"]) * self.tick_s
+        return PlannedJob(**self._job(row), at=at, ran=self._ran(row))
 
     def _history(self) -> History:
         """The episode so far."""
