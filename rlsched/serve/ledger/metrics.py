@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
+from itertools import chain
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from rlsched.serve.api.schema import Answer
 
@@ -20,9 +24,10 @@ class ReplicaMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        common: dict[str, Any] = {"namespace": "rlsched", "registry": self.registry}
 
         def counter(name: str, doc: str, *labels: str) -> Counter:
-            return Counter(name, doc, labels, namespace="rlsched", registry=self.registry)
+            return Counter(name, doc, labels, **common)
 
         self._requests = counter("requests", "Requests by status", "status")
         self._states = counter("states", "Clusters decided about", "policy", "decided_by")
@@ -31,20 +36,9 @@ class ReplicaMetrics:
         self._compared = counter("shadow_states", "Clusters that both decided about", "policy")
         self._agreed = counter("shadow_agreed", "Those about which they agreed", "policy")
         self._dropped = counter("log_dropped", "States that the ledger could not take")
-        self._latency = Histogram(
-            "request_seconds",
-            "Time to answer a request",
-            ["policy"],
-            namespace="rlsched",
-            buckets=LATENCIES_S,
-            registry=self.registry,
-        )
-        self._in_progress = Gauge(
-            "requests_in_progress",
-            "Requests that are worked at",
-            namespace="rlsched",
-            registry=self.registry,
-        )
+        doc = "Time to answer a request"
+        self._latency = Histogram("request_seconds", doc, ["policy"], buckets=LATENCIES_S, **common)
+        self._in_progress = Gauge("requests_in_progress", "Requests that are worked at", **common)
 
     @contextmanager
     def timed(self, policy: str) -> Iterator[None]:
@@ -68,61 +62,45 @@ class ReplicaMetrics:
 
     def count_answers(self, policy: str, answers: Sequence[Answer]) -> None:
         """Count decisions, fallbacks and agreement."""
-        deciders: dict[str, int] = {}
-        actions: dict[str, int] = {}
-        failures: dict[str, int] = {}
-        compared = agreed = 0
-        for answer in answers:
-            deciders[answer.decided_by] = deciders.get(answer.decided_by, 0) + 1
-            for decision in answer.decisions:
-                actions[decision.action] = actions.get(decision.action, 0) + 1
-            if answer.agrees is not None:
-                compared += 1
-                agreed += answer.agrees
-            elif answer.because is not None:
-                kind = answer.because.partition(":")[0]
-                failures[kind] = failures.get(kind, 0) + 1
-        for counter, counts in (
-            (self._states, deciders),
-            (self._decisions, actions),
-            (self._fallbacks, failures),
+        agreement = [answer.agrees for answer in answers if answer.agrees is not None]
+        failures = [
+            a.because.partition(":")[0] for a in answers if a.agrees is None and a.because is not None
+        ]
+        for counter, names in (
+            (self._states, [answer.decided_by for answer in answers]),
+            (self._decisions, [decision.action for answer in answers for decision in answer.decisions]),
+            (self._fallbacks, [because.partition(":")[0] for because in failures]),
         ):
-            for name, count in counts.items():
+            for name, count in collections.Counter(names).items():
                 counter.labels(policy, name).inc(count)
-        self._compared.labels(policy).inc(compared)
-        self._agreed.labels(policy).inc(agreed)
+        self._compared.labels(policy).inc(len(agreement))
+        self._agreed.labels(policy).inc(sum(agreement))
 
     def samples(self) -> list[Metric]:
         """The present values."""
         return list(self.registry.collect())
 
 
-def sum_metrics(samples: Sequence[Sequence[Metric]]) -> bytes:
+def sum_metrics(samples: Iterable[Sequence[Metric]]) -> bytes:
     """The sum of the metrics of several replicas, in Prometheus' text format."""
-    registry = CollectorRegistry()
-    registry.register(_SumCollector(samples))
-    return generate_latest(registry)
+    families: dict[str, Metric] = {}
+    sums: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = {}
+    for metric in chain.from_iterable(samples):
+        families.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+        for sample in metric.samples:
+            if not sample.name.endswith("_created"):
+                key = (metric.name, sample.name, tuple(sample.labels.items()))
+                sums[key] = sums.get(key, 0.0) + sample.value
+    for (family, name, labels), value in sums.items():
+        families[family].add_sample(name, dict(labels), value)
+    return generate_latest(_Families(families.values()))
 
 
-class _SumCollector:
-    """Collects the sum of several samples."""
+class _Families(Collector):
+    """Metrics that are known already."""
 
-    def __init__(self, samples: Sequence[Sequence[Metric]]) -> None:
-        self._samples = samples
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
 
-    def collect(self) -> Iterator[Metric]:
-        families: dict[str, Metric] = {}
-        sums: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
-        for metrics in self._samples:
-            for metric in metrics:
-                families.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
-                totals = sums.setdefault(metric.name, {})
-                for sample in metric.samples:
-                    if sample.name.endswith("_created"):
-                        continue
-                    key = (sample.name, tuple(sample.labels.items()))
-                    totals[key] = totals.get(key, 0.0) + sample.value
-        for name, family in families.items():
-            for (sample_name, labels), value in sums[name].items():
-                family.add_sample(sample_name, dict(labels), value)
-            yield family
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
