@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.serve.api.openapi import describe_api
+from rlsched.serve.api.pages import describe_api
 from rlsched.serve.ledger.metrics import sum_metrics
 
 from .malformed import Writer

@@ -18,8 +18,7 @@ from rlsched.errors import BadInputError
 from rlsched.serve.api.admission import Bodies, GoneError, Hosts, RefusedError, check_json
 from rlsched.serve.api.batch_schema import BatchRequest, BatchResponse
 from rlsched.serve.api.decoding import decode, shorten
-from rlsched.serve.api.openapi import JSON
-from rlsched.serve.api.pages import make_pages
+from rlsched.serve.api.pages import JSON, make_pages
 from rlsched.serve.api.repeated_keys import check_repeats
 from rlsched.serve.api.requests import check_batch
 from rlsched.serve.api.schema import Answer, DecisionRequest, Problem
@@ -91,20 +90,19 @@ class Application:
                 self._hosts.check(headers)
                 self._check_token(headers)
             decoder = self._decoders.get(path)
-            if decoder is None or method != "POST":
-                if decoder is not None:
-                    raise RefusedError(
-                        HTTPStatus.METHOD_NOT_ALLOWED, f"{method[:20]}: is not answered; send a POST"
-                    )
+            if decoder is None:
                 await self.pages(scope, receive, send)
                 return
+            if method != "POST":
+                problem = f"{method[:20]}: is not answered; send a POST"
+                raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, problem)
             check_json(headers)
             request = decode(await self._bodies.read(headers, receive), decoder)
             content = encode(await self._decide(request))
         except RefusedError as error:
             self._metrics.count_refusal(error.status)
-            problem = Problem(shorten(error.problem, MAX_REFUSAL))
-            await respond(send, error.status, encode(problem), HEADERS.get(error.status, ()))
+            content = encode(Problem(shorten(error.problem, MAX_REFUSAL)))
+            await respond(send, error.status, content, HEADERS.get(error.status, ()))
         except GoneError:
             pass  # the client has gone
         else:

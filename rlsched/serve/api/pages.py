@@ -9,17 +9,19 @@ from typing import Any
 
 import msgspec
 from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
 import rlsched
-from rlsched.serve.api.openapi import JSON, describe_api
-from rlsched.serve.api.schema import Problem
+from rlsched.serve.api.batch_schema import BatchRequest, BatchResponse
+from rlsched.serve.api.schema import Answer, DecisionRequest, Problem
 from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.policy_store import PolicyStore, describe_policies
 from rlsched.serve.ledger.client import LedgerAwayError, LedgerClient
 from rlsched.serve.page.html import page
 from rlsched.serve.process.ports import INSTANCE
 
+JSON = "application/json"
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -76,3 +78,42 @@ def make_pages(store: PolicyStore, queue: BatchingQueue, ledger: LedgerClient, i
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
+
+
+def describe_api(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description of the service; bodies are those of `schema` and `batch_schema`."""
+    description = get_openapi(
+        title="rlsched",
+        version=rlsched.__version__,
+        description="What a trained policy would do now about a cluster and its queue as they stand.",
+        routes=app.routes,
+    )
+    models = (DecisionRequest, BatchRequest, Answer, BatchResponse, Problem)
+    template = "#/components/schemas/{name}"
+    references, components = msgspec.json.schema_components(models, ref_template=template)
+    description.setdefault("components", {}).setdefault("schemas", {}).update(components)
+    request, batch_request, answer, batch_answer, problem = references
+    refusals = {
+        str(int(status)): {"description": words, "content": {JSON: {"schema": problem}}}
+        for status, words in (
+            (HTTPStatus.BAD_REQUEST, "no JSON"),
+            (HTTPStatus.UNAUTHORIZED, "no token"),
+            (HTTPStatus.NOT_FOUND, "no such policy"),
+            (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too long"),
+            (HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed"),
+            (HTTPStatus.UNPROCESSABLE_ENTITY, "a field means nothing"),
+            (HTTPStatus.TOO_MANY_REQUESTS, "too many requests at once"),
+        )
+    }
+    for path, body, response, words in (
+        ("/v1/decisions", request, answer, "Decide about one cluster"),
+        ("/v1/decisions:batch", batch_request, batch_answer, "Decide about many clusters, each by itself"),
+    ):
+        description["paths"].setdefault(path, {})["post"] = {
+            "summary": words,
+            "operationId": words.split(",")[0].lower().replace(" ", "_"),
+            "requestBody": {"required": True, "content": {JSON: {"schema": body}}},
+            "responses": {"200": {"description": "decided", "content": {JSON: {"schema": response}}}}
+            | refusals,
+        }
+    return description
