@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from rlsched.report.words import number
 from rlsched.serve.api.schema import Answer, ClusterState
 from rlsched.serve.page.drawing import Frame, Line, TimeAxis, levels, step_chart
-from rlsched.serve.page.history import HEIGHT
 from rlsched.serve.page.schedule import uses
 
 MOST_TICKS = 500  # ticks of a chart
@@ -49,15 +48,12 @@ def ahead_charts(state: ClusterState, answer: Answer, tick_s: int, horizon: int,
     charts = ""
     if units_on:
         used = used_ahead(state, answer, tick_s, ticks)
-        frame = Frame(
-            f"Units on and used ahead ({resource})",
+        described = (
             f"{units_on[0]:,} units are on now, at least {min(units_on[:ticks]):,} over the next {ticks:,}"
-            f" ticks; {used[0]:,} are used now, with the decisions.",
-            axis,
-            levels(max(*units_on[:ticks], *used), whole=True),
-            HEIGHT,
-            "units",
+            f" ticks; {used[0]:,} are used now, with the decisions."
         )
+        marks = levels(max(*units_on[:ticks], *used), whole=True)
+        frame = Frame(f"Units on and used ahead ({resource})", described, axis, marks, unit="units")
         lines = [
             Line("on, as forecast", "second", series(units_on), f"{units_on[0]:,}"),
             Line("used, with the decisions", "first", series(used), f"{used[0]:,}"),
@@ -65,15 +61,11 @@ def ahead_charts(state: ClusterState, answer: Answer, tick_s: int, horizon: int,
         charts += step_chart(frame, lines)
     if state.supply_kw:
         supply = state.supply_kw[:ticks]
-        frame = Frame(
-            "Wind and sun ahead",
+        described = (
             f"{number(supply[0])} kW now, between {number(min(supply))} and {number(max(supply))} kW over the"
-            f" next {ticks:,} ticks, as forecast.",
-            axis,
-            levels(max(supply)),
-            HEIGHT,
-            "kW",
+            f" next {ticks:,} ticks, as forecast."
         )
+        frame = Frame("Wind and sun ahead", described, axis, levels(max(supply)), unit="kW")
         line = Line("wind and sun, as forecast", "third", series(supply), f"{number(supply[0])} kW")
         charts += step_chart(frame, [line])
     return charts

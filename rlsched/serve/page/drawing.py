@@ -89,14 +89,10 @@ class TimeAxis:
         step = time_step(self.end - self.begin)
         unit, size = next((unit for unit in UNITS if step >= unit[1]), UNITS[-1])
         first, last = ceil((self.begin - self.now) / step), floor((self.end - self.now) / step)
-        return [
-            Tick(self.now + k * step, _since(k * step / size, unit) if k else "now", k % 2 != 0)
-            for k in range(first, last + 1)
-        ]
-
-
-def _since(value: float, unit: str) -> str:
-    return f"{'+' if value > 0 else ''}{number(value)} {unit}"
+        labels = {
+            k: f"{'+' if k > 0 else ''}{number(k * step / size)} {unit}" for k in range(first, last + 1)
+        }
+        return [Tick(self.now + k * step, labels[k] if k else "now", k % 2 != 0) for k in labels]
 
 
 def time_step(span_s: float) -> int:
@@ -142,7 +138,7 @@ class Frame:
     described: str  # a sentence or two about it, for screen readers
     axis: TimeAxis
     marks: Sequence[float]  # of the other axis, from 0 up
-    height: int  # pixels
+    height: int = 150  # pixels
     unit: str = ""  # behind the highest mark
 
     def y(self, value: float) -> float:
@@ -161,34 +157,28 @@ class Frame:
             f' x="{percent(self.axis.share(tick.at))}" y="{self.height + 18}">{escape(tick.label)}</text>'
             for tick in self.axis.ticks()
         )
+        at = percent(self.axis.share(self.axis.now))
+        now_line = f'<line class="now" x1="{at}" x2="{at}" y1="-4" y2="{self.height + 4}"/>'
+        now_inside = self.axis.begin <= self.axis.now < self.axis.end
         unit = f'<text class="unit" x="-44" y="-10">{escape(self.unit)}</text>' if self.unit else ""
         return (
             f'<svg class="chart" role="img" height="{self.height}">'
             f"<title>{escape(self.title)}</title><desc>{escape(self.described)}</desc>"
-            f"{grid}{unit}{drawn}{self.now_line()}{ticks}</svg>"
+            f"{grid}{unit}{drawn}{now_line if now_inside else ''}{ticks}</svg>"
         )
 
-    def now_line(self) -> str:
-        """At now, where that is inside."""
-        if not self.axis.begin <= self.axis.now < self.axis.end:
-            return ""
-        at = percent(self.axis.share(self.axis.now))
-        return f'<line class="now" x1="{at}" x2="{at}" y1="-4" y2="{self.height + 4}"/>'
 
+def figure(picture: str, entries: Iterable[tuple[str, str]], note: str = "") -> str:
+    """A chart with its legend above it, and a note (HTML) below.
 
-def legend(entries: Iterable[tuple[str, str]]) -> str:
-    """The legend of a chart, of swatches of 26 x 12 pixels (SVG) with their names (HTML)."""
+    The legend has swatches of 26 x 12 pixels (SVG) with their names (HTML).
+    """
     items = "".join(
         f'<li><svg class="swatch" width="26" height="12" aria-hidden="true">{swatch}</svg>{name}</li>'
         for swatch, name in entries
     )
-    return f'<ul class="legend">{items}</ul>'
-
-
-def figure(picture: str, entries: Iterable[tuple[str, str]], note: str = "") -> str:
-    """A chart with its legend above it, and a note (HTML) below."""
     below = f"<figcaption>{note}</figcaption>" if note else ""
-    return f'<figure class="drawn">{legend(entries)}{picture}{below}</figure>'
+    return f'<figure class="drawn"><ul class="legend">{items}</ul>{picture}{below}</figure>'
 
 
 def stretched(frame: Frame, paths: str) -> str:

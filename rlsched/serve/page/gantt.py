@@ -63,30 +63,25 @@ def draw_schedule(schedule: Schedule, resource: str) -> str:
     axis = time_axis(schedule)
     marks = [mark for mark in levels(schedule.units, whole=True) if mark < 0.93 * schedule.units]
     counts = {look: len({bar.use.job for bar in schedule.bars if bar.use.look == look}) for look in LOOKS}
-    present_looks = [f"{count:,} {LOOKS[look]}" for look, count in counts.items() if count]
-    frame = Frame(
-        "Schedule of the newest state",
-        f"Jobs by the {resource} units they hold, over time: {', '.join(present_looks) or 'none'}.",
-        axis,
-        [*marks, float(schedule.units)],
-        HEIGHT,
-        resource,
-    )
+    present = {look: count for look, count in counts.items() if count}
+    names = ", ".join(f"{count:,} {LOOKS[look]}" for look, count in present.items()) or "none"
+    described = f"Jobs by the {resource} units they hold, over time: {names}."
+    marks = [*marks, float(schedule.units)]
+    frame = Frame("Schedule of the newest state", described, axis, marks, HEIGHT, resource)
     drawn = [_draw_stairs(frame, schedule.stairs)] if schedule.stairs else []
     if schedule.out:
         use = Use("", schedule.out, schedule.now, int(axis.end) + 1, "out")
         drawn.append(_rectangle(frame, UnitBar(use, schedule.units - schedule.out, schedule.units), ""))
     drawn += [_rectangle(frame, bar, _bar_text(bar.use, schedule.now)) for bar in schedule.bars]
     drawn += [_label(frame, bar) for bar in schedule.bars]
-    present = {look: f"{count:,}" for look, count in counts.items() if count}
     if schedule.stairs:
-        present["others"] = f"{schedule.small:,}"
+        present["others"] = schedule.small
     if schedule.out:
-        present["out"] = f"{schedule.out:,}"
+        present["out"] = schedule.out
     entries = [
         (
             f'<rect class="bar {look}" x="1" y="1" width="24" height="10"/>',
-            f"{escape(LOOKS[look])} <b>{present[look]}</b>",
+            f"{escape(LOOKS[look])} <b>{present[look]:,}</b>",
         )
         for look in LOOKS
         if look in present
@@ -109,7 +104,8 @@ def _notes(schedule: Schedule, axis: TimeAxis) -> list[str]:
         notes.append(f"Drawn together, from now on: the units of {count_of(schedule.small, 'smaller job')}.")
     if schedule.left_out:
         notes.append(f"Not drawn: {count_of(schedule.left_out, 'smaller job')} to start now or later.")
-    beyond = len({bar.use.job for bar in schedule.bars if _beyond(bar.use, axis)})
+    uses = [bar.use for bar in schedule.bars]
+    beyond = len({use.job for use in uses if use.begin < axis.begin or use.end > axis.end})
     if beyond:
         notes.append(f"Beyond the edges of the picture: parts of {count_of(beyond, 'job')}.")
     if schedule.without_room:
@@ -118,10 +114,6 @@ def _notes(schedule: Schedule, axis: TimeAxis) -> list[str]:
             " free, by what is expected."
         )
     return notes
-
-
-def _beyond(use: Use, axis: TimeAxis) -> bool:
-    return use.begin < axis.begin or use.end > axis.end
 
 
 def _bar_text(use: Use, now: int) -> str:

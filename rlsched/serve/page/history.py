@@ -10,7 +10,6 @@ from rlsched.report.words import count_of, number
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, levels, step_chart
 
-HEIGHT = 150
 ROLLING = 20  # states of a rolling share of agreement
 
 
@@ -71,34 +70,21 @@ def span(points: Sequence[Point], now: int) -> TimeAxis | None:
 
 def queue_charts(points: Sequence[Point], axis: TimeAxis, resource: str) -> str:
     """Charts of waiting jobs, and of used and free units."""
-    waiting = [(point.now, float(point.waiting)) for point in points]
-    newest = points[-1]
-    most = max(point.waiting for point in points)
-    frame = Frame(
-        "Waiting jobs over time",
-        f"{newest.waiting:,} jobs wait at last, {most:,} at most, over {count_of(len(points), 'state')}.",
-        axis,
-        levels(most, whole=True),
-        HEIGHT,
-        "jobs",
+    newest, most = points[-1], max(point.waiting for point in points)
+    described = (
+        f"{newest.waiting:,} jobs wait at last, {most:,} at most, over {count_of(len(points), 'state')}."
     )
+    frame = Frame("Waiting jobs over time", described, axis, levels(most, whole=True), unit="jobs")
+    waiting = [(point.now, float(point.waiting)) for point in points]
     jobs = step_chart(frame, [Line("waiting", "first", waiting, f"{newest.waiting:,}")])
-    used = Line("used", "first", [(p.now, float(p.used)) for p in points], f"{newest.used:,}")
-    lines = [used]
+    lines = [Line("used", "first", [(p.now, float(p.used)) for p in points], f"{newest.used:,}")]
     if any(point.free is not None for point in points):
         free = [(p.now, None if p.free is None else float(p.free)) for p in points]
-        last = "" if newest.free is None else f"{newest.free:,}"
-        lines.insert(0, Line("free", "second", free, last))
+        lines.insert(0, Line("free", "second", free, "" if newest.free is None else f"{newest.free:,}"))
+    described = f"{newest.used:,} units are used at last"
+    described += "." if newest.free is None else f", and {newest.free:,} are free."
     top = max(max(point.used, point.free or 0) for point in points)
-    frame = Frame(
-        f"Units over time ({resource})",
-        f"{newest.used:,} units are used at last"
-        + ("." if newest.free is None else f", and {newest.free:,} are free."),
-        axis,
-        levels(top, whole=True),
-        HEIGHT,
-        "units",
-    )
+    frame = Frame(f"Units over time ({resource})", described, axis, levels(top, whole=True), unit="units")
     return jobs + step_chart(frame, lines)
 
 
@@ -107,16 +93,11 @@ def battery_chart(points: Sequence[Point], axis: TimeAxis) -> str:
     levels_kwh = [point.battery_kwh for point in points if point.battery_kwh is not None]
     if not levels_kwh:
         return ""
-    frame = Frame(
-        "Battery over time",
-        f"The battery holds {number(levels_kwh[-1])} kWh at last, {number(max(levels_kwh))} kWh at most.",
-        axis,
-        levels(max(levels_kwh)),
-        HEIGHT,
-        "kWh",
-    )
+    last, most = levels_kwh[-1], max(levels_kwh)
+    described = f"The battery holds {number(last)} kWh at last, {number(most)} kWh at most."
+    frame = Frame("Battery over time", described, axis, levels(most), unit="kWh")
     level = [(point.now, point.battery_kwh) for point in points]
-    return step_chart(frame, [Line("battery", "third", level, f"{compact(levels_kwh[-1])} kWh")])
+    return step_chart(frame, [Line("battery", "third", level, f"{compact(last)} kWh")])
 
 
 def agreement_chart(points: Sequence[Point], axis: TimeAxis) -> str:
@@ -128,15 +109,14 @@ def agreement_chart(points: Sequence[Point], axis: TimeAxis) -> str:
             window.append(point.agrees)
             shares.append((point.now, 100 * sum(window) / len(window)))
     failed = [point.now for point in points if point.agrees is None]
+    newest, described = "", "There is no state that both decided about."
     if shares:
-        shares.append((points[-1].now, shares[-1][1]))
         newest = f"{number(shares[-1][1] or 0.0)} %"
         described = (
             f"They agree in {newest} of the last {count_of(len(window), 'state')} that both decided about."
         )
-    else:
-        newest, described = "", "There is no state that both decided about."
+        shares.append((points[-1].now, shares[-1][1]))
     described += f" The policy failed in {len(failed)} of {count_of(len(points), 'state')}."
-    frame = Frame("Agreement with the heuristic over time", described, axis, levels(100), HEIGHT, "%")
+    frame = Frame("Agreement with the heuristic over time", described, axis, levels(100), unit="%")
     note = f"Share of the last {ROLLING} states that both decided about, state by state."
     return step_chart(frame, [Line("agreement", "first", shares, newest)], failed, note)

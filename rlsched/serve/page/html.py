@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
@@ -58,17 +58,8 @@ class PolicyInfo:
     @classmethod
     def of(cls, description: dict[str, Any]) -> PolicyInfo:
         """From its description."""
-        return cls(
-            description["name"],
-            description["version"],
-            description["folder"],
-            description["scenario"],
-            description["fallback"],
-            description["units"],
-            description["resources"],
-            description["tick_s"],
-            description["horizon"] or 0,
-        )
+        values = {field.name: description[field.name] for field in fields(cls)}
+        return cls(**values | {"horizon": description["horizon"] or 0})
 
 
 def page(policies: list[dict[str, object]], data: PageData, *, live: bool = True) -> str:
