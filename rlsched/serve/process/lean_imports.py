@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -59,16 +60,20 @@ class Later(Loader):
         module.__class__ = Postponed
 
 
-class Postponing(MetaPathFinder):
-    """Finds modules that are postponed."""
+@dataclass(frozen=True, eq=False)
+class Wrapping(MetaPathFinder):
+    """Finds modules whose loaders are wrapped."""
+
+    loaders: Mapping[str, Callable[[Loader], Loader]]
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `MetaPathFinder.find_spec`."""
-        spec = PathFinder.find_spec(name, path) if name in LATER else None
-        if spec is not None and spec.loader is not None:
-            spec.loader = Later(spec.loader)
+        wrapped = self.loaders.get(name)
+        spec = None if wrapped is None else PathFinder.find_spec(name, path)
+        if wrapped is not None and spec is not None and spec.loader is not None:
+            spec.loader = wrapped(spec.loader)
         return spec
 
 
@@ -78,7 +83,7 @@ def postpone() -> None:
     For processes that only decide: a postponed module runs when it is used, but torch's compiler cannot be
     imported in this order.
     """
-    sys.meta_path.insert(0, Postponing())
+    sys.meta_path.insert(0, Wrapping(dict.fromkeys(LATER, Later)))
 
 
 class LeftOut(MetaPathFinder):
@@ -123,18 +128,8 @@ class Changed(Loader):
         self.change(module)
 
 
-class Changing(MetaPathFinder):
-    """Finds modules that are changed."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """See `MetaPathFinder.find_spec`."""
-        spec = PathFinder.find_spec(name, path) if name in CHANGES else None
-        if spec is not None and spec.loader is not None:
-            spec.loader = Changed(spec.loader, CHANGES[name])
-        return spec
-
-
 gc.set_threshold(*COLLECTED_AFTER)
-sys.meta_path[:0] = [LeftOut(), Changing()]
+sys.meta_path[:0] = [
+    LeftOut(),
+    Wrapping({name: partial(Changed, change=change) for name, change in CHANGES.items()}),
+]

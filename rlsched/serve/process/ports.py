@@ -9,6 +9,7 @@ from http.client import HTTPConnection, HTTPException
 from random import SystemRandom
 
 from rlsched.errors import BadInputError
+from rlsched.serve.process.listener import opened
 
 INSTANCE = "x-rlsched-instance"
 """Header of a ready service's answer: distinguishes services that were started for one port."""
@@ -41,17 +42,11 @@ def check_port(host: str, port: int) -> None:
     Raises:
         BadInputError: the port is taken, or not allowed.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((host, port))
-        except OSError as error:
-            raise BadInputError(
-                "--port",
-                f"cannot listen on {host}:{port} ({error.strerror})",
-                "name another --port or --host",
-            ) from None
+    try:
+        opened(host, port).close()
+    except OSError as error:
+        problem = f"cannot listen on {host}:{port} ({error.strerror})"
+        raise BadInputError("--port", problem, "name another --port or --host") from None
 
 
 def port_taken(host: str, port: int) -> BadInputError:
