@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.report.packing import pack
-from rlsched.report.style import GRID, INK, MUTED, house_style, new_figure, shortened, time_locator
+from rlsched.report.style import INK, MUTED, house_style, new_figure, right_title, shortened, time_axis
 from rlsched.report.words import TimeUnit, time_unit, written
 from rlsched.sim.metrics import Played, job_metrics
 
@@ -67,9 +67,7 @@ def draw_gantt(gantt: Gantt) -> Figure:
     shades = ListedColormap(_SHADES[: len(names)])
     with house_style():
         panels = len(gantt.schedules)
-        figure = new_figure(WIDTH_IN, PANEL_IN * panels + LEGEND_IN)
-        figure.suptitle(gantt.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-        figure.get_layout_engine().set(hspace=0.05)  # type: ignore[union-attr, call-arg]
+        figure = new_figure(WIDTH_IN, PANEL_IN * panels + LEGEND_IN, gantt.title, hspace=0.05)
         grid = figure.add_gridspec(2 * panels, 1, height_ratios=[4.2, 1.0] * panels)
         all_axes: list[Axes] = []
         queues: list[Axes] = []
@@ -133,10 +131,7 @@ def _draw_jobs(
     rows = bars[:, 0]
     x0, x1 = clock(start[rows]), clock((start + jobs.runtime)[rows])
     low, high = bars[:, 1].astype(np.float64), bars[:, 2].astype(np.float64)
-    corners = np.stack(
-        [np.stack([x0, x0, x1, x1], axis=1), np.stack([low, high, high, low], axis=1)],
-        axis=2,
-    )
+    corners = np.stack([x0, low, x0, high, x1, high, x1, low], axis=1).reshape(-1, 4, 2)
     # borders separate neighbours, but must not hide thousands of thin bars
     border = float(np.clip(120.0 / max(len(bars), 1), 0.12, 0.6))
     axes.add_collection(
@@ -149,12 +144,13 @@ def _draw_jobs(
     )
     axes.set_ylim(0, gantt.processors)
     axes.set_ylabel("processors")
-    axes.yaxis.set_major_locator(_processor_ticks(gantt.processors))
-    axes.tick_params(length=0, labelbottom=False)
+    quarters = MultipleLocator(gantt.processors // 4) if gantt.processors % 4 == 0 else None
+    axes.yaxis.set_major_locator(quarters or MaxNLocator(nbins=5, integer=True))
+    axes.tick_params(labelbottom=False)
     axes.spines["bottom"].set_visible(False)
     axes.set_facecolor("#f8f9fb")
     axes.set_title(shortened(schedule.name), fontsize=10.5, color=INK)
-    axes.set_title(_facts(schedule, gantt), loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
+    right_title(axes, _facts(schedule, gantt))
 
 
 def _facts(schedule: Schedule, gantt: Gantt) -> str:
@@ -199,24 +195,16 @@ def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> floa
     )
     axes.set_ylabel("waiting")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True))
-    axes.tick_params(length=0)
     return float(waiting.max())
 
 
 def _time_axis(all_axes: list[Axes], span: float, unit: TimeUnit) -> None:
     for axes in all_axes:
         axes.set_xlim(0, span * 1.005 if span else 1.0)
-        axes.xaxis.set_major_locator(time_locator(span, unit))
-        axes.grid(visible=True, axis="x", color=GRID, linewidth=0.8)
-        axes.set_axisbelow(True)
+        time_axis(axes, span, unit, "x")
     for axes in all_axes[1:-1:2]:
         axes.tick_params(labelbottom=False)
     all_axes[-1].set_xlabel(f"time since the first submit ({unit.name})")
-
-
-def _processor_ticks(processors: int) -> MaxNLocator | MultipleLocator:
-    """Ticks at quarters of the machine, if they are whole numbers."""
-    return MultipleLocator(processors // 4) if processors % 4 == 0 else MaxNLocator(nbins=5, integer=True)
 
 
 def _legend(

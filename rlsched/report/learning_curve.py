@@ -23,6 +23,7 @@ from rlsched.report.style import (
     house_style,
     new_figure,
     quiet_axes,
+    right_title,
     shortened,
     value_axis,
 )
@@ -97,7 +98,7 @@ def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = 
         axes.set_xlabel(_notes(learning, far, scale))
         axes.set_title(labelled(learning.metric, scale))
         arrow = "lower is better" if meaning.lower_is_better else "higher is better"
-        axes.set_title(arrow, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
+        right_title(axes, arrow)
         figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
     return figure
 

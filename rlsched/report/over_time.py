@@ -26,7 +26,7 @@ from rlsched.report.panels import (
     Panel,
     Series,
 )
-from rlsched.report.style import GRID, INK, MUTED, house_style, new_figure, shortened, time_locator
+from rlsched.report.style import INK, MUTED, house_style, new_figure, right_title, shortened, time_axis
 from rlsched.report.words import number
 
 WIDTH_IN, HEAD_IN, LEGEND_IN = 12.0, 0.45, 0.75
@@ -91,9 +91,8 @@ def _draw(
     columns, groups = (len(histories), 1) if in_columns else (1, len(histories))
     heights = [panel.height for panel in panels]
     with house_style():
-        figure = new_figure(WIDTH_IN, HEAD_IN + LEGEND_IN + groups * (sum(heights) + 0.35))
-        figure.suptitle(timeline.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-        figure.get_layout_engine().set(hspace=0.03, wspace=0.04)  # type: ignore[union-attr, call-arg]
+        height = HEAD_IN + LEGEND_IN + groups * (sum(heights) + 0.35)
+        figure = new_figure(WIDTH_IN, height, timeline.title, hspace=0.03, wspace=0.04)
         grid = figure.add_gridspec(groups * len(panels), columns, height_ratios=heights * groups)
         lines: list[list[Axes]] = [[] for _ in panels]
         for k, history in enumerate(histories):
@@ -125,15 +124,13 @@ def _head(axes: Axes, history: History, facts: str, *, below: bool) -> None:
             fontsize=8.5, color=MUTED,
         )  # fmt: skip
     else:
-        axes.set_title(facts, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
+        right_title(axes, facts)
 
 
 def _time_axis(axes: Axes, grain: Grain, *, named: bool, most: int) -> None:
     axes.set_xlim(0, grain.span)
-    axes.xaxis.set_major_locator(time_locator(grain.span, grain.unit, most))
-    axes.grid(visible=True, color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelbottom=named)
+    time_axis(axes, grain.span, grain.unit, "both", most)
+    axes.tick_params(labelbottom=named)
     if named:
         step = f"; means of {grain.step} ticks" if grain.step > 1 else ""
         axes.set_xlabel(f"time since the first submit ({grain.unit.name}{step})")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,6 +26,8 @@ LEVEL = "#0072b2"
 RUNNING, PLANNED, SUSPENDED, READY = "#0072b2", "#7fb8de", "#cc79a7", "#e69f00"
 WAIT, FINISHED, REJECTED = "#c7ccd6", "#009e73", "#d55e00"
 ON, USED = "#d8dce3", "#4a93c6"
+HATCHED = {"facecolor": CURTAILED, "edgecolor": "#b8bec8", "hatch": "////"}
+DASHED = {"color": HEURISTIC, "linewidth": 1.0, "linestyle": (0, (4, 3))}
 
 
 @dataclass(frozen=True)
@@ -77,18 +78,12 @@ class Grain:
         return self.time(edges), values[edges].astype(np.float64)
 
 
-class Kind(Enum):
-    """Style of a series."""
+Kind = Literal["layer", "area", "steps", "curve", "filled", "limit"]
+"""Style of a series: a rate (tick,) is a layer on top of those before it, an area from the bottom, or a line
+of steps. A level (tick + 1,) is a curve, or filled from the bottom. A limit is one number."""
 
-    LAYER = auto()  # a rate (tick,), on top of the layers before it
-    AREA = auto()  # a rate (tick,), from the bottom
-    STEPS = auto()  # a rate (tick,), as a line
-    CURVE = auto()  # a level (tick + 1,), as a line
-    FILLED = auto()  # a level (tick + 1,), from the bottom
-    LIMIT = auto()  # one number
-
-
-AREAS = (Kind.LAYER, Kind.AREA, Kind.FILLED)
+RATES: tuple[Kind, ...] = ("layer", "area", "steps")
+AREAS: tuple[Kind, ...] = ("layer", "area", "filled")
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ class Series:
     name: str  # in the legend; empty: it has no entry
     values: Callable[[History], FloatArray | IntArray | float]  # computed from a history
     look: Look
-    kind: Kind = Kind.LAYER
+    kind: Kind = "layer"
 
 
 @dataclass(frozen=True)
@@ -117,15 +112,15 @@ class Panel:
         below, highest = np.zeros(1), 0.0
         for series in self.series:
             values, look = np.asarray(series.values(history)), series.look
-            if series.kind is Kind.LIMIT:
+            if series.kind == "limit":
                 axes.axhline(float(values), **look)
                 continue
             if not _any(values):  # it has no entry in the legend
                 continue
-            rate = series.kind in {Kind.LAYER, Kind.AREA, Kind.STEPS}
+            rate = series.kind in RATES
             times, points = grain.means(values) if rate else grain.levels(values)
             step: Any = "post" if rate else None
-            if series.kind is Kind.LAYER:
+            if series.kind == "layer":
                 points = below + points
                 axes.fill_between(times, below, points, step=step, linewidth=0, **look)
                 below = points
@@ -174,18 +169,9 @@ POWER = Panel(
         Series("battery", _power("battery_kwh"), {"color": BATTERY}),
         Series("grid", _power("brown_kwh"), {"color": BROWN}),
         Series("renewable, into the battery", _power("charged_kwh"), {"color": CHARGED}),
-        Series(
-            "renewable, curtailed",
-            _power("curtailed_kwh"),
-            {"facecolor": CURTAILED, "edgecolor": "#b8bec8", "hatch": "////"},
-        ),
-        Series("draw", _power("energy_kwh"), {"color": INK, "linewidth": 1.0}, Kind.STEPS),
-        Series(
-            "draw of all units under load",
-            lambda history: history.full_kw,
-            {"color": HEURISTIC, "linewidth": 1.0, "linestyle": (0, (4, 3))},
-            Kind.LIMIT,
-        ),
+        Series("renewable, curtailed", _power("curtailed_kwh"), HATCHED),
+        Series("draw", _power("energy_kwh"), {"color": INK, "linewidth": 1.0}, "steps"),
+        Series("draw of all units under load", lambda history: history.full_kw, DASHED, "limit"),
     ),
     top=lambda history: 1.05 * history.full_kw,
     whole=False,
@@ -195,8 +181,8 @@ BATTERY_LEVEL = Panel(
     "battery\n(kWh)",
     0.8,
     (
-        Series("", lambda history: history.battery_kwh, {"color": BATTERY, "alpha": 0.45}, Kind.FILLED),
-        Series("", lambda history: history.battery_kwh, {"color": LEVEL, "linewidth": 1.0}, Kind.CURVE),
+        Series("", lambda history: history.battery_kwh, {"color": BATTERY, "alpha": 0.45}, "filled"),
+        Series("", lambda history: history.battery_kwh, {"color": LEVEL, "linewidth": 1.0}, "curve"),
     ),
     top=lambda history: history.capacity_kwh,
     whole=False,
@@ -217,8 +203,8 @@ UNITS = Panel(
     "units (%)",
     0.8,
     (
-        Series("units on", _share(lambda history: history.on), {"color": ON}, Kind.AREA),
-        Series("units that run jobs", _share(lambda history: history.used), {"color": USED}, Kind.AREA),
+        Series("units on", _share(lambda history: history.on), {"color": ON}, "area"),
+        Series("units that run jobs", _share(lambda history: history.used), {"color": USED}, "area"),
     ),
     top=lambda history: 100.0,
 )
@@ -226,18 +212,13 @@ DONE = Panel(
     "done\n(jobs)",
     0.8,
     tuple(
-        Series(
-            f"{name} so far",
-            _place(name, at_end=True),
-            {"color": colour, "linewidth": 1.5},
-            Kind.CURVE,
-        )
+        Series(f"{name} so far", _place(name, at_end=True), {"color": colour, "linewidth": 1.5}, "curve")
         for name, colour in (("finished", FINISHED), ("rejected", REJECTED))
     ),
 )
 VALUE = Panel(
     "value so far",
     0.8,
-    (Series("", lambda history: history.value, {"color": FINISHED, "linewidth": 1.5}, Kind.CURVE),),
+    (Series("", lambda history: history.value, {"color": FINISHED, "linewidth": 1.5}, "curve"),),
     whole=False,
 )

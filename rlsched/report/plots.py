@@ -18,6 +18,7 @@ from rlsched.report.style import (
     house_style,
     new_figure,
     quiet_axes,
+    right_title,
     shortened,
     value_axis,
 )
@@ -57,8 +58,7 @@ def draw_comparison(
     lines = ceil(len(panels) / columns)
     tallest = max(len(chosen) for chosen, _ in panels.values())
     with house_style():
-        figure = new_figure(WIDTH_IN, lines * (0.26 * tallest + 1.15) + 0.35)
-        figure.get_layout_engine().set(wspace=0.06, hspace=0.06)  # type: ignore[union-attr, call-arg]
+        figure = new_figure(WIDTH_IN, lines * (0.26 * tallest + 1.15) + 0.35, wspace=0.06, hspace=0.06)
         for k, (metric, (chosen, hidden)) in enumerate(panels.items()):
             axes = figure.add_subplot(lines, columns, k + 1)
             _draw_metric(axes, metric, chosen, hidden, colours, hoarders)
@@ -128,7 +128,7 @@ def _draw_metric(
     axes.set_ylim(-0.7, len(rows) - 0.3)
     arrow = "lower is better" if meaning.lower_is_better else "higher is better"
     axes.set_title(labelled(metric, scale))
-    axes.set_title(arrow, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
+    right_title(axes, arrow)
     ends = [value * scale.factor for row in rows for value in (row.low, row.high)]
     value_axis(axes, "x", ends)
     quiet_axes(axes, "x")

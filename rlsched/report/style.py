@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FuncFormatter,
-    Locator,
     LogLocator,
     MaxNLocator,
     MultipleLocator,
@@ -64,9 +63,16 @@ def house_style() -> Iterator[None]:
         yield
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure of this size in inches, without pyplot: it has no window and need not be closed."""
-    return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+def new_figure(width: float, height: float, title: str = "", **spaces: float) -> Figure:
+    """A figure of this size in inches, without pyplot: it has no window and need not be closed.
+
+    Spaces are those between its panels, `wspace` and `hspace`, as shares of their size.
+    """
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.get_layout_engine().set(**spaces)  # type: ignore[union-attr]
+    return figure
 
 
 def to_png(figure: Figure) -> bytes:
@@ -82,6 +88,11 @@ def quiet_axes(axes: Axes, grid: str) -> None:
     axes.grid(visible=True, axis=grid)  # type: ignore[arg-type]  # x, y or both
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
+
+
+def right_title(axes: Axes, text: str) -> None:
+    """Write facts above a panel, at its right edge."""
+    axes.set_title(text, loc="right", fontsize=8.5, fontweight="normal", color=MUTED)
 
 
 def value_axis(axes: Axes, direction: str, values: Sequence[float]) -> None:
@@ -101,10 +112,11 @@ def value_axis(axes: Axes, direction: str, values: Sequence[float]) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
 
 
-def time_locator(span: float, unit: TimeUnit, most: int = 14) -> Locator:
-    """Ticks of a time axis at round times: at most `most` of them over this span."""
+def time_axis(axes: Axes, span: float, unit: TimeUnit, grid: str, most: int = 14) -> None:
+    """Draw a time axis with at most `most` ticks at round times over a span, and a grid behind the data."""
     step = next((step for step in _STEPS[unit.name] if span / step <= most), None)
-    return MultipleLocator(step) if step else MaxNLocator(nbins=most - 2)
+    axes.xaxis.set_major_locator(MultipleLocator(step) if step else MaxNLocator(nbins=most - 2))
+    quiet_axes(axes, grid)
 
 
 def shortened(name: str, length: int = 34) -> str:
