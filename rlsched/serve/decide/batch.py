@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -105,12 +106,7 @@ def _out_of_service(clusters: Clusters, units: IntArray) -> IntArray:
 def _without_large_jobs(
     clusters: Clusters, in_service: NDArray[np.int64]
 ) -> tuple[Clusters, list[list[TooLarge]]]:
-    """Take out waiting jobs that ask for more than is in service.
-
-    Args:
-        clusters: with sorted jobs.
-        in_service: (cluster, resource) units.
-    """
+    """Take out waiting jobs that ask for more than the (cluster, resource) units in service."""
     too_large: list[list[TooLarge]] = [[] for _ in range(len(clusters))]
     jobs = clusters.jobs
     waits = (jobs.place == READY) | (jobs.place == WAITING)
@@ -125,16 +121,9 @@ def _without_large_jobs(
 
 
 def _snapshot(formulation: Formulation, clusters: Clusters, units: IntArray, rank: IntArray) -> Snapshot:
-    """Seconds in ticks, and defaults for fields that are left out.
-
-    Args:
-        formulation: of the policy.
-        clusters: with sorted jobs.
-        units: (resource,)
-        rank: (job,) among the jobs of its cluster, by submit time.
-    """
+    """Seconds in ticks, and defaults for fields that are left out; see `Snapshot`."""
     jobs, tick_s, horizon = clusters.jobs, formulation.tick_s, formulation.horizon
-    now = clusters.now // tick_s
+    now, count = clusters.now // tick_s, len(clusters)
     in_all = np.maximum(1, -(-jobs.requested // tick_s))
     submit = jobs.submit // tick_s
     requested = np.maximum(1, in_all - jobs.ran // tick_s)
@@ -148,22 +137,24 @@ def _snapshot(formulation: Formulation, clusters: Clusters, units: IntArray, ran
     prices = effective_prices(formulation.scenario)
     value = (jobs.demand * prices).sum(axis=1)
     power = formulation.scenario.power
+    battery = None if power is None else power.battery
+    initial_kwh = 0.0 if battery is None else battery.initial * battery.capacity_kwh
+    grid_carbon = 0.0 if power is None else power.carbon_g_per_kwh
+    padded = partial(_padded, length=horizon)
     table = JobTable.build(
         submit=submit, runtime=requested, demand=jobs.demand, qos=jobs.qos, requested=requested
     )
     return Snapshot(
         first=clusters.first,
         now=now,
-        arriving=np.array(clusters.fields.get("arriving", [True] * len(clusters)), np.bool_),
+        arriving=np.array(clusters.fields.get("arriving", [True] * count), np.bool_),
         reserved=_reserved(clusters),
         **_history(formulation, clusters, in_all),
-        battery_wh=_battery_wh(formulation, clusters),
-        forecast=_follows_supply(formulation, clusters),
-        on=_units_on(formulation, clusters, len(units)),
-        supply_w=1000.0 * _forecast(formulation, clusters, "supply_kw", 0.0),
-        carbon=_forecast(
-            formulation, clusters, "carbon_g_per_kwh", 0.0 if power is None else power.carbon_g_per_kwh
-        ),
+        battery_wh=1000.0 * _filled(clusters, "battery_kwh", np.full(count, initial_kwh)),
+        forecast=_filled(clusters, "units_on", np.full(count, horizon > 0), lambda rows: False),
+        on=_filled(clusters, "units_on", np.zeros((count, len(units), horizon), np.int32), padded),
+        supply_w=1000.0 * _filled(clusters, "supply_kw", np.zeros((count, horizon)), padded),
+        carbon=_filled(clusters, "carbon_g_per_kwh", np.full((count, horizon), grid_carbon), padded),
         place=jobs.place,
         rank=rank,
         submit=submit,
@@ -190,12 +181,11 @@ def _history(formulation: Formulation, clusters: Clusters, requested: IntArray) 
         clusters: with sorted jobs.
         requested: (job,) requested ticks in all.
     """
-    tick_s, count = formulation.tick_s, len(clusters)
+    tick_s, count, jobs = formulation.tick_s, len(clusters), clusters.jobs
     now = clusters.now // tick_s
-    began, arrived, work = now.copy(), np.zeros(count, np.int64), np.zeros(count, np.int64)
-    finished, used_requests = np.zeros(count, np.int64), np.zeros(count)
+    began, arrived, finished, work = now.copy(), *np.zeros((3, count), np.int64)
+    used_requests = np.zeros(count)
     if "history" in formulation.scenario.observation.blocks:
-        jobs = clusters.jobs
         real = jobs.ids != OUT_OF_SERVICE
         cluster = jobs.cluster[real]
         np.minimum.at(began, cluster, jobs.submit[real] // tick_s)
@@ -205,13 +195,8 @@ def _history(formulation: Formulation, clusters: Clusters, requested: IntArray) 
             began[k] = now[k] - history.seconds // tick_s
             arrived[k], finished[k] = history.arrived, history.finished
             used_requests[k], work[k] = history.used_requests, history.work // tick_s
-    return {
-        "history_start": began,
-        "arrived": arrived,
-        "finished": finished,
-        "used_requests": used_requests,
-        "arrived_work": work,
-    }
+    names = ("history_start", "arrived", "finished", "used_requests", "arrived_work")
+    return dict(zip(names, (began, arrived, finished, used_requests, work), strict=True))
 
 
 def _reserved(clusters: Clusters) -> IntArray:
@@ -226,43 +211,21 @@ def _reserved(clusters: Clusters) -> IntArray:
     return reserved
 
 
-def _battery_wh(formulation: Formulation, clusters: Clusters) -> FloatArray:
-    """(cluster,) level of the battery."""
-    power = formulation.scenario.power
-    levels_kwh = np.zeros(len(clusters))
-    if power is not None and power.battery is not None:
-        levels_kwh += power.battery.initial * power.battery.capacity_kwh
-        for k, level in clusters.optional("battery_kwh"):
-            levels_kwh[k] = level
-    return 1000.0 * levels_kwh
+def _filled(
+    clusters: Clusters,
+    name: str,
+    values: NDArray[Any],
+    value_of: Callable[[Any], Any] = lambda value: value,
+) -> NDArray[Any]:
+    """(cluster, ...) values of an optional field, where clusters give it."""
+    for k, value in clusters.optional(name):
+        values[k] = value_of(value)
+    return values
 
 
-def _follows_supply(formulation: Formulation, clusters: Clusters) -> NDArray[np.bool_]:
-    """(cluster,) whether the units on follow from the supply."""
-    follows = np.full(len(clusters), formulation.horizon > 0)
-    for k, _ in clusters.optional("units_on"):
-        follows[k] = False
-    return follows
-
-
-def _forecast(formulation: Formulation, clusters: Clusters, name: str, default: float) -> FloatArray:
-    """(cluster, tick) values of a forecast."""
-    forecasts = np.full((len(clusters), formulation.horizon), default)
-    for k, values in clusters.optional(name):
-        forecasts[k] = _padded(values, formulation.horizon)
-    return forecasts
-
-
-def _units_on(formulation: Formulation, clusters: Clusters, resources: int) -> NDArray[np.int32]:
-    """(cluster, resource, tick) units on."""
-    units_on = np.zeros((len(clusters), resources, formulation.horizon), np.int32)
-    for k, rows in clusters.optional("units_on"):
-        for r, row in enumerate(rows):
-            units_on[k, r] = _padded(row, formulation.horizon)
-    return units_on
-
-
-def _padded(values: Sequence[float], length: int) -> FloatArray:
-    """A forecast of `length` ticks; its last value counts for all later ones."""
+def _padded(values: Sequence[Any], length: int) -> FloatArray:
+    """(..., tick) forecasts of `length` ticks; the last value of each counts for all later ones."""
+    if values and isinstance(values[0], Sequence):
+        return np.array([_padded(row, length) for row in values])
     known = np.array(values[:length], np.float64)
     return np.pad(known, (0, length - len(known)), mode="edge")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -130,16 +130,14 @@ class Clusters:
         """Divide clusters into parts; each cluster is in one part."""
         if len(parts) == 1:
             return [self]
-        number, part_of = np.empty((2, len(self)), np.int64)
-        for k, rows in enumerate(parts):
-            number[rows], part_of[rows] = np.arange(len(rows)), k
-        order = np.argsort(part_of[self.jobs.cluster], kind="stable")
-        ends = np.bincount(part_of[self.jobs.cluster], minlength=len(parts)).cumsum().tolist()
         divided = []
-        for rows, (begin, end) in zip(parts, pairwise([0, *ends]), strict=True):
-            jobs = self.jobs.take(order[begin:end])
+        for rows in parts:
+            number = np.full(len(self), -1)
+            number[rows] = np.arange(len(rows))
+            cluster = number[self.jobs.cluster]
+            inside = np.flatnonzero(cluster >= 0)
+            jobs = self.jobs.take(inside)._replace(cluster=cluster[inside])
             fields = {name: [column[k] for k in rows] for name, column in self.fields.items()}
-            jobs = jobs._replace(cluster=number[jobs.cluster])
             divided.append(Clusters(self.rows[rows], self.path, fields, self.now[rows], jobs))
         return divided
 

@@ -39,15 +39,15 @@ GAP_S = 7 * 86_400  # longest time between two states of an episode
 
 @dataclass(eq=False)
 class OpenDecision:
-    """A decision whose next state is not known yet."""
+    """A decision whose next state is not known yet; fields are columns of the dataset."""
 
     obs: NDArray[np.float32]  # observation vector
-    mask: NDArray[np.int8]  # of legal actions
-    action: int  # the decision
+    action_mask: NDArray[np.int8]
+    actions: int  # the decision
     behavior: str  # name of the policy or heuristic that decided
-    reward: float  # since the decision
+    rewards: float  # since the decision
     costs: NDArray[np.float64]  # likewise
-    ticks: int = 0  # likewise
+    elapsed: int = 0  # ticks, likewise
 
 
 @dataclass(eq=False)
@@ -172,7 +172,7 @@ class EpisodeBuilder:
         terms = sim.terms[0] - before
         self._add_finished(stream, batch, terms)
         self._add_terms(stream, terms)
-        stream.open.ticks += ticks
+        stream.open.elapsed += ticks
 
     def _add_finished(self, stream: ClusterStream, batch: Batch, terms: NDArray[np.float64]) -> None:
         """Add the terms of jobs that ran and are in the next state no more."""
@@ -196,8 +196,8 @@ class EpisodeBuilder:
     def _add_terms(self, stream: ClusterStream, terms: NDArray[np.float64]) -> None:
         """Add terms to reward and costs of the open decision."""
         if stream.open is not None:
-            discount = self.scenario.objective.gamma**stream.open.ticks
-            stream.open.reward += discount * float(stream.simulator.sim.rules.weights @ terms)
+            discount = self.scenario.objective.gamma**stream.open.elapsed
+            stream.open.rewards += discount * float(stream.simulator.sim.rules.weights @ terms)
             stream.open.costs -= discount * terms[self._costs]
 
     def _complete(self, stream: ClusterStream, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> None:
@@ -205,19 +205,7 @@ class EpisodeBuilder:
         decision = stream.open
         if decision is None:
             return
-        stream.rows.append(
-            {
-                "obs": decision.obs,
-                "action_mask": decision.mask,
-                "actions": decision.action,
-                "rewards": decision.reward,
-                "costs": decision.costs,
-                "elapsed": decision.ticks,
-                "behavior": decision.behavior,
-                "new_obs": obs,
-                "new_action_mask": mask,
-            }
-        )
+        stream.rows.append(vars(decision) | {"new_obs": obs, "new_action_mask": mask})
         self.row_bytes = obs.nbytes + mask.nbytes
         self.open_rows += 1
         stream.open = None
