@@ -174,9 +174,9 @@ def comparison(
     for column in table.columns[2 : 3 + bool(extra)]:
         column.min_width = INTERVAL_WIDTH
     cells = by_cell(rows)
-    differ = {(PolicyLabel(row.policy, row.backfill), row.metric): row for row in seeds}
+    differ = {(row.label, row.metric): row for row in seeds}
     for row in order_by(rows, metrics[0]):
-        label = PolicyLabel(row.policy, row.backfill)
+        label = row.label
         means = [
             interval(cells[label, name], scales[name], bare=not wide and name != metrics[0])
             for name in metrics
@@ -230,7 +230,7 @@ def interval(row: SummaryRow, scale: Scale, *, bare: bool = False) -> Text:
 
 def difference(row: SummaryRow, scale: Scale) -> Text:
     """The paired difference to the best heuristic, coloured if its interval excludes zero."""
-    if str(PolicyLabel(row.policy, row.backfill)) == row.best_heuristic:
+    if str(row.label) == row.best_heuristic:
         return Text("best", style=FAINT)
     text = _range(scale, row.best_heuristic_difference, row.difference_low, row.difference_high, signed=True)
     if row.learned and row.episodes > 1 and (judgement_text := verdict(row)):
@@ -240,7 +240,7 @@ def difference(row: SummaryRow, scale: Scale) -> Text:
 
 def wins(row: SummaryRow) -> Text:
     """The share of episodes in which a policy is at least as good as the best heuristic."""
-    if str(PolicyLabel(row.policy, row.backfill)) == row.best_heuristic or isnan(row.wins):
+    if str(row.label) == row.best_heuristic or isnan(row.wins):
         return Text("")
     return Text(f"{100 * row.wins:.0f} %")
 

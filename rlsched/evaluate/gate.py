@@ -137,9 +137,7 @@ def ranked(result: Result, metric: str) -> list[tuple[PolicyLabel, float]]:
     """Heuristics of a comparison with their means of a metric, best first, without those not measured."""
     named = sorted(result.summary, key=lambda row: (row.policy, row.backfill))  # of equals, the first by name
     return [
-        (PolicyLabel(row.policy, row.backfill), row.mean)
-        for row in order_by(named, metric)
-        if not row.learned and not isnan(row.mean)
+        (row.label, row.mean) for row in order_by(named, metric) if not row.learned and not isnan(row.mean)
     ]
 
 

@@ -98,6 +98,11 @@ class SummaryRow:
     learned: bool
     seeds: int = 1
 
+    @property
+    def label(self) -> PolicyLabel:
+        """The policy with its backfilling."""
+        return PolicyLabel(self.policy, self.backfill)
+
 
 @dataclass(frozen=True)
 class SeedRow:
@@ -127,6 +132,11 @@ class SeedRow:
     iqm_high: float
     best_heuristic: str | None
     best_heuristic_iqm: float
+
+    @property
+    def label(self) -> PolicyLabel:
+        """The policy with its backfilling."""
+        return PolicyLabel(self.policy, self.backfill)
 
     def ranked(self) -> list[tuple[int, float]]:
         """Seeds with their means, the best first; those that were not measured are left out."""
@@ -320,7 +330,7 @@ def verdict(row: SummaryRow) -> str:
 
 def by_cell(rows: Iterable[SummaryRow]) -> dict[tuple[PolicyLabel, str], SummaryRow]:
     """Summary rows by label and metric."""
-    return {(PolicyLabel(row.policy, row.backfill), row.metric): row for row in rows}
+    return {(row.label, row.metric): row for row in rows}
 
 
 def order_by(rows: Iterable[SummaryRow], metric: str) -> list[SummaryRow]:

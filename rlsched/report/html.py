@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 from math import isnan
 from pathlib import Path
 
 import yaml
 
-import rlsched
 from rlsched.errors import BadInputError
 from rlsched.evaluate.measures import measure
 from rlsched.evaluate.results import Result, to_json
@@ -33,8 +30,9 @@ from rlsched.report.tables import (
 )
 from rlsched.report.words import Scale, scale_for, sizes
 from rlsched.scenario import Scenario
+from rlsched.versions import versions
 
-_LIBRARIES = ("numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")
+_PACKAGES = ("rlsched", "numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")
 
 
 def write_report(
@@ -96,18 +94,20 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
         *(section(caption, image(caption, png)) for caption, png in list(pictures.values())[:1]),
         section("Figures", _comparison(result)),
     ]
-    if result.seeds:
-        parts.append(section("Do the seeds agree?", seeds_table(result.seeds, _headline(result))))
-    if result.hoarding:
-        parts.append(section("Does the result count?", hoarding_table(result.hoarding)))
-    if result.limits:
-        parts.append(section("Are limits kept?", limits_table(result.limits)))
+    tables = (
+        ("Do the seeds agree?", result.seeds, seeds_table(result.seeds, _headline(result))),
+        ("Does the result count?", result.hoarding, hoarding_table(result.hoarding)),
+        ("Are limits kept?", result.limits, limits_table(result.limits)),
+    )
+    parts += [section(title, content) for title, rows, content in tables if rows]
     parts += [section(caption, image(caption, png)) for caption, png in list(pictures.values())[1:]]
-    parts += [
-        section("Repairs", count_table(result.repairs)),
-        section("Versions", fact_list(versions())),
-    ]
+    parts += [section("Repairs", count_table(result.repairs)), version_section()]
     return page(escape(title), "\n".join(part for part in parts if part))
+
+
+def version_section() -> str:
+    """The versions of this package, of those that it uses, and of Python."""
+    return section("Versions", fact_list(versions(_PACKAGES)))
 
 
 def _hoarders(result: Result) -> set[PolicyLabel]:
@@ -128,7 +128,7 @@ def findings(result: Result) -> list[str]:
     metric = metrics[0]
     rows = [row for row in order_by(result.summary, metric) if not isnan(row.mean)]
     hoarders = _hoarders(result)
-    counting = [row for row in rows if PolicyLabel(row.policy, row.backfill) not in hoarders]
+    counting = [row for row in rows if row.label not in hoarders]
     scale = scale_for(measure(metric).unit, [row.high for row in rows])
     named = escape(metric.replace("_", " "))
     lines = []
@@ -138,13 +138,11 @@ def findings(result: Result) -> list[str]:
     learned = next((row for row in counting if row.learned), None)
     if learned:
         line = f"Best learned policy: {_mean_text(learned, scale)}."
-        if heuristic:
-            comparison = verdict(learned)
-            if comparison:
-                wins = f"{100 * learned.wins:.0f} % of the episodes"
-                line += f" It is {comparison} than the best heuristic, and at least as good in {wins}."
-            else:
-                line += " The episodes do not show a clear difference to the best heuristic."
+        if heuristic and (comparison := verdict(learned)):
+            wins = f"{100 * learned.wins:.0f} % of the episodes"
+            line += f" It is {comparison} than the best heuristic, and at least as good in {wins}."
+        elif heuristic:
+            line += " The episodes do not show a clear difference to the best heuristic."
         lines.append(line)
     lines += [
         f'<span class="worse">{escape(str(label))} does not count</span>: it hoards jobs, see below.'
@@ -154,18 +152,20 @@ def findings(result: Result) -> list[str]:
 
 
 def _mean_text(row: SummaryRow, scale: Scale) -> str:
-    name = escape(str(PolicyLabel(row.policy, row.backfill)))
+    name = escape(str(row.label))
     interval = f"{scale(row.low)} to {scale(row.high)}{scale.suffix}"
     return f"<b>{name}</b> with {scale(row.mean)}{scale.suffix} (95 % interval {interval})"
 
 
 def _comparison(result: Result) -> str:
-    """Tables of the headline metrics, and of all others in a collapsed section."""
+    """Tables of the headline metrics, and of all rest in a collapsed section."""
     hoarders = _hoarders(result)
     first = _headline(result)
-    more_metrics = [m for m in dict.fromkeys(row.metric for row in result.summary) if m not in first]
-    headline_tables = "".join(comparison_table(result.summary, metric, hoarders) for metric in first)
-    other_tables = "".join(comparison_table(result.summary, metric, hoarders) for metric in more_metrics)
+    tables = {
+        metric: comparison_table(result.summary, metric, hoarders)
+        for metric in dict.fromkeys((*first, *(row.metric for row in result.summary)))
+    }
+    other_tables = [html for metric, html in tables.items() if metric not in first]
     several = ", over seeds and episodes where a policy has several seeds" if result.seeds else ""
     note = (
         "<p>Every policy ran the same episodes. Intervals are 95 % percentile bootstrap intervals of the"
@@ -173,8 +173,8 @@ def _comparison(result: Result) -> str:
         " they are called better or worse only if their interval excludes zero. Wins: the share of episodes"
         " in which a policy is at least as good.</p>"
     )
-    more = folded(f"{len(more_metrics)} more metrics", other_tables) if more_metrics else ""
-    return note + headline_tables + more
+    more = folded(f"{len(other_tables)} more metrics", "".join(other_tables)) if other_tables else ""
+    return note + "".join(tables[metric] for metric in first) + more
 
 
 def _facts(result: Result) -> dict[str, str]:
@@ -212,14 +212,3 @@ def _length(scenario: Scenario) -> str:
 def _listed(numbers: Sequence[int]) -> str:
     text = ", ".join(map(str, numbers[:12]))
     return text + (f", … ({len(numbers):,} in all)" if len(numbers) > 12 else "")
-
-
-def versions() -> dict[str, str]:
-    """Versions of rlsched, Python and installed libraries."""
-    installed = {"rlsched": rlsched.__version__, "Python": platform.python_version()}
-    for name in _LIBRARIES:
-        try:
-            installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return installed

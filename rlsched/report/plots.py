@@ -31,7 +31,7 @@ WIDTH_IN = 12.0
 
 def learned_colours(rows: Iterable[SummaryRow]) -> dict[PolicyLabel, str]:
     """One colour per learned policy, the same in every picture."""
-    learned = dict.fromkeys(PolicyLabel(row.policy, row.backfill) for row in rows if row.learned)
+    learned = dict.fromkeys(row.label for row in rows if row.learned)
     return {label: LEARNED[k % len(LEARNED)] for k, label in enumerate(learned)}
 
 
@@ -97,13 +97,12 @@ def _draw_metric(
     if best is not None:
         axes.axvline(best * scale.factor, color=HEURISTIC, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     for height, row in enumerate(reversed(rows)):
-        compared = PolicyLabel(row.policy, row.backfill)
-        colour = colours.get(compared, HEURISTIC)
+        colour = colours.get(row.label, HEURISTIC)
         low, mean, high = (value * scale.factor for value in (row.low, row.mean, row.high))
         axes.plot(
             [low, high], [height, height], color=colour, linewidth=2.6, alpha=0.45, solid_capstyle="butt"
         )
-        fill = "white" if compared in hoarders else colour
+        fill = "white" if row.label in hoarders else colour
         size = 6.5 if row.learned else 5.0
         axes.plot(
             [mean], [height], "o", color=colour, markerfacecolor=fill, markeredgewidth=1.6, markersize=size
@@ -117,11 +116,11 @@ def _draw_metric(
             color=colour if row.learned else MUTED,
             fontweight="bold" if row.learned else "normal",
         )
-    names = [shortened(str(PolicyLabel(row.policy, row.backfill)), 30) for row in reversed(rows)]
+    names = [shortened(str(row.label), 30) for row in reversed(rows)]
     axes.set_yticks(range(len(rows)), names)
     for label, row in zip(axes.get_yticklabels(), reversed(rows), strict=True):
         if row.learned:
-            label.set_color(colours[PolicyLabel(row.policy, row.backfill)])
+            label.set_color(colours[row.label])
             label.set_fontweight("bold")
         else:
             label.set_color(INK)

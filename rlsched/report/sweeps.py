@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from rlsched.evaluate.measures import measure
 from rlsched.jobs import FloatArray
-from rlsched.report.html import versions
+from rlsched.report.html import version_section
 from rlsched.report.markup import fact_list, image, page, section, settings_text, table
 from rlsched.report.style import (
     HEURISTIC,
@@ -96,7 +96,7 @@ def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
         section("What was searched", fact_list(facts) + settings_text(result.settings)),
         *(section(caption, image(caption, png)) for caption, png in pictures.values()),
         section("Trials", trial_table(result)),
-        section("Versions", fact_list(versions())),
+        version_section(),
     ]
     main = "\n".join(part for part in parts if part)
     return page(escape(result.title), main), {name: png for name, (_, png) in pictures.items()}

@@ -39,7 +39,7 @@ def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collecti
     )
     cells = [
         (
-            _name(row, best, PolicyLabel(row.policy, row.backfill) in hoarders),
+            _name(row, best, row.label in hoarders),
             escape(row.backfill),
             _interval(scale, row.mean, row.low, row.high),
             _difference(row, scale, best),
@@ -56,7 +56,7 @@ def _name(row: SummaryRow, best: str | None, hoards: bool) -> str:
     tags = ""
     if row.learned:
         tags += ' <span class="tag learned">learned</span>'
-    if not row.learned and str(PolicyLabel(row.policy, row.backfill)) == best:
+    if not row.learned and str(row.label) == best:
         tags += ' <span class="tag">best heuristic</span>'
     if hoards:
         tags += ' <span class="tag bad">does not count: hoards</span>'
@@ -71,7 +71,7 @@ def _interval(scale: Scale, mean: float, low: float, high: float, sign: str = ""
 
 def _difference(row: SummaryRow, scale: Scale, best: str | None) -> str:
     """The paired difference, and its verdict in words if its interval excludes zero."""
-    if str(PolicyLabel(row.policy, row.backfill)) == best and not row.learned:
+    if str(row.label) == best and not row.learned:
         return number(float("nan"))
     sign = "+" if row.best_heuristic_difference > 0 else ""
     text = _interval(scale, row.best_heuristic_difference, row.difference_low, row.difference_high, sign)

@@ -16,7 +16,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.report.gantt import Gantt, Schedule
-from rlsched.report.html import findings, render, versions, write_report
+from rlsched.report.html import findings, render, version_section, write_report
 from rlsched.report.words import labelled, scale_for
 
 VOID = {"meta", "img"}
@@ -99,7 +99,7 @@ def test_the_page_says_what_counts(report: Path, result: Result) -> None:
     assert "does not count: it pushes jobs past the end of the sequence; its jobs wait too long" in text
     assert "zero runtime dropped" in text
     assert "1,234" in text
-    assert "rlsched" in versions()
+    assert "rlsched" in version_section()
     assert "fit does not count" in " ".join(findings(result)).replace("</span>", "")
 
 
