@@ -174,7 +174,7 @@ def comparison(
     for column in table.columns[2 : 3 + bool(extra)]:
         column.min_width = INTERVAL_WIDTH
     cells = by_cell(rows)
-    differ = {(row.label, row.metric): row for row in seeds}
+    differ = {(PolicyLabel(row.policy, row.backfill), row.metric): row for row in seeds}
     for row in order_by(rows, metrics[0]):
         label = row.label
         means = [

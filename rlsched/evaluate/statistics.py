@@ -133,11 +133,6 @@ class SeedRow:
     best_heuristic: str | None
     best_heuristic_iqm: float
 
-    @property
-    def label(self) -> PolicyLabel:
-        """The policy with its backfilling."""
-        return PolicyLabel(self.policy, self.backfill)
-
     def ranked(self) -> list[tuple[int, float]]:
         """Seeds with their means, the best first; those that were not measured are left out."""
         sign = 1.0 if measure(self.metric).lower_is_better else -1.0

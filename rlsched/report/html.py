@@ -158,7 +158,7 @@ def _mean_text(row: SummaryRow, scale: Scale) -> str:
 
 
 def _comparison(result: Result) -> str:
-    """Tables of the headline metrics, and of all rest in a collapsed section."""
+    """Tables of the headline metrics, and of the other ones in a collapsed section."""
     hoarders = _hoarders(result)
     first = _headline(result)
     tables = {
