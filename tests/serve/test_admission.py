@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlsched.serve.api import admission, decoding
+from rlsched.serve.api import admission, http
 from rlsched.serve.api.admission import Bodies, GoneError, Hosts, RefusedError
 from rlsched.serve.settings import ServeLimits
 
@@ -79,19 +79,19 @@ def test_a_name_of_megabytes_is_neither_compared_nor_echoed(
     service: Service, hpc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[int] = []
-    close = decoding.get_close_matches
+    close = http.get_close_matches
 
     def spy(word: str, *rest: Any, **settings: Any) -> list[str]:
         compared.append(len(word))
         return close(word, *rest, **settings)
 
-    monkeypatch.setattr(decoding, "get_close_matches", spy)
+    monkeypatch.setattr(http, "get_close_matches", spy)
     state = example(hpc)
     for body in (state | {"x" * 8_000_000: 1}, state | {"policy": "y" * 8_000_000}):
         reply = service.ask("/v1/decisions", body)
         assert reply.status in (404, 422)
         assert len(reply.body) < 3000
-    assert all(length <= decoding.MAX_PROBLEM for length in compared)
+    assert all(length <= http.MAX_PROBLEM for length in compared)
     reply = service.ask("/v1/decisions", state | {"waitin": []})
     assert "did you mean 'waiting'?" in reply.json["error"]
 

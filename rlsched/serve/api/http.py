@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from http import HTTPStatus
 
 import msgspec
@@ -16,17 +18,16 @@ from starlette.types import Receive, Scope, Send
 
 from rlsched.errors import BadInputError
 from rlsched.serve.api.admission import Bodies, GoneError, Hosts, RefusedError, check_json
-from rlsched.serve.api.batch_schema import BatchRequest, BatchResponse
-from rlsched.serve.api.decoding import decode, shorten
+from rlsched.serve.api.batch_schema import BatchRequest, BatchResponse, ClusterColumns
 from rlsched.serve.api.pages import JSON, make_pages
 from rlsched.serve.api.repeated_keys import check_repeats
-from rlsched.serve.api.requests import check_batch
-from rlsched.serve.api.schema import Answer, DecisionRequest, Problem
+from rlsched.serve.api.requests import COLUMN_LISTS, LISTS, check_batch
+from rlsched.serve.api.schema import Answer, ClusterState, DecisionRequest, Problem
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue, BusyError
 from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.ledger.client import LedgerClient
-from rlsched.serve.ledger.metrics import ReplicaMetrics
+from rlsched.serve.ledger.ledger import ReplicaMetrics
 
 OPEN = ("/healthz", "/readyz")  # paths for process supervisors, which have no token
 
@@ -39,6 +40,15 @@ HEADERS = {
 """Headers of some refusals."""
 
 MAX_REFUSAL = 2000  # characters of a refusal
+MAX_PROBLEM = 200  # characters of a problem with a body
+
+UNKNOWN = re.compile("Object contains unknown field `(.*)`")
+FIELD = re.compile("[a-z_]+")
+PARTS: dict[str, type[msgspec.Struct]] = {"states": ClusterState, **LISTS}
+COLUMNS: dict[str, type[msgspec.Struct]] = {"columns": ClusterColumns, **COLUMN_LISTS}
+"""Field of a body -> type of its contents, in states and in columns."""
+
+RequestDecoder = msgspec.json.Decoder[DecisionRequest | BatchRequest]
 
 encode = msgspec.json.Encoder().encode
 
@@ -71,7 +81,7 @@ class Application:
         self._ledger, self._tokens = ledger, tokens
         self._limits = store.config.limits
         self._bodies, self._hosts = Bodies(self._limits), Hosts(store.config.hosts)
-        self._decoders: dict[str, msgspec.json.Decoder[DecisionRequest | BatchRequest]] = {
+        self._decoders: dict[str, RequestDecoder] = {
             "/v1/decisions": msgspec.json.Decoder(DecisionRequest),
             "/v1/decisions:batch": msgspec.json.Decoder(BatchRequest),
         }
@@ -156,3 +166,49 @@ async def respond(
     lines = [(b"content-type", JSON.encode()), (b"content-length", str(len(content)).encode()), *headers]
     await send({"type": "http.response.start", "status": int(status), "headers": lines})
     await send({"type": "http.response.body", "body": content})
+
+
+def decode(content: bytes, decoder: RequestDecoder) -> DecisionRequest | BatchRequest:
+    """Decode a body.
+
+    Raises:
+        RefusedError: it is no JSON, or a field is invalid.
+    """
+    try:
+        body = decoder.decode(content)
+    except msgspec.ValidationError as error:
+        # The problem may hold names of the client's fields: the path comes last.
+        problem, _, path = str(error).rpartition(" - at `$")
+        if not problem:
+            problem, path = path, ""
+        where = path.rstrip("`").lstrip(".") or "body"
+        problem, remedy = shorten(problem, MAX_PROBLEM), "see /openapi.json"
+        if unknown := UNKNOWN.fullmatch(problem):
+            names = FIELD.findall(path)
+            parts = COLUMNS if names[:1] == ["columns"] else PARTS
+            remedy = _suggest(unknown[1], parts.get(names[-1], decoder.type) if names else decoder.type)
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{where}: {problem}; {remedy}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        problem = f"body: {str(error) or 'nested too deeply'}" if content else "body: is empty"
+        problem += "; send JSON in UTF-8"
+        raise RefusedError(HTTPStatus.BAD_REQUEST, problem) from None
+    try:
+        check_repeats(content)
+    except ValueError as error:
+        problem = f"body: {error}; give it once"
+        raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem) from None
+    return body
+
+
+def shorten(problem: str, limit: int) -> str:
+    """Cut a problem to a number of characters: the name of a client's field may have megabytes."""
+    half = limit // 2
+    return problem if len(problem) <= limit else f"{problem[:half]}...{problem[-half:]}"
+
+
+def _suggest(name: str, kind: type[msgspec.Struct]) -> str:
+    """The remedy for an unknown field: a similar name, and all known names."""
+    known = kind.__struct_fields__
+    close = get_close_matches(name.lower(), known, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return f"{meant}use some of {', '.join(known)}"

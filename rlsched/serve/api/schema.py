@@ -52,10 +52,6 @@ class RunningJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     work_at_submit: Seconds | None = None
     free_at_submit: Count | None = None
 
-    ran: ClassVar[int] = 0
-    at: ClassVar[int] = 0
-    ready: ClassVar[bool] = False
-
 
 class WaitingJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     """A waiting or suspended job.
@@ -77,10 +73,6 @@ class WaitingJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     work_at_submit: Seconds | None = None
     free_at_submit: Count | None = None
 
-    start: ClassVar[int] = 0
-    expected_end: ClassVar[int] = 0
-    at: ClassVar[int] = 0
-
 
 class PlannedJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     """A job that is planned to start, or to resume, at a later tick."""
@@ -92,13 +84,6 @@ class PlannedJob(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
     at: Seconds
     qos: Share = 1.0
     ran: Seconds = 0
-
-    start: ClassVar[int] = 0
-    expected_end: ClassVar[int] = 0
-    ready: ClassVar[bool] = False
-    queue_at_submit: ClassVar[int | None] = None
-    work_at_submit: ClassVar[int | None] = None
-    free_at_submit: ClassVar[int | None] = None
 
 
 UnitsAhead = Annotated[list[Count], Meta(min_length=1, max_length=100_000)]
