@@ -42,8 +42,7 @@ def serve(
 
     from rlsched.files import write_whole
     from rlsched.report.words import count_of
-    from rlsched.serve.log.journal import read_journal
-    from rlsched.serve.log.service_log import POLICIES
+    from rlsched.serve.log.service_log import POLICIES, read_journal
     from rlsched.serve.page.html import page
 
     journal = read_journal(run, cluster)

@@ -22,8 +22,7 @@ from ray.serve.schema import LoggingConfig
 
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.ledger.client import SEND_S, TIMEOUT_S, RayLedgerClient
-from rlsched.serve.ledger.ledger import Ledger, PageData
-from rlsched.serve.ledger.metrics import ReplicaMetrics
+from rlsched.serve.ledger.ledger import Ledger, PageData, ReplicaMetrics
 from rlsched.serve.ledger.records import unpack_records
 from rlsched.serve.settings import ServeConfig
 from rlsched.settings import validate
@@ -51,20 +50,16 @@ class LedgerDeployment:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         settings = validate(ServeConfig, config, "serve")
-        self._ledger = Ledger()
         self._log: ServiceLog | None = None
         if settings.log is not None:
             from rlsched.serve.log.service_log import ServiceLog
 
             self._log = ServiceLog(settings, settings.log)
+        self._ledger = Ledger(self._log)
 
     async def take(self, replica: str, samples: list[Any], content: bytes) -> None:
-        """Add packed records of a replica; see `Ledger.add`. All of them go into the log, if there is one."""
-        clusters = unpack_records(content)
-        if self._log is not None:
-            for cluster in clusters.values():
-                self._log.add([*cluster.records])
-        self._ledger.add(replica, samples, clusters)
+        """Add packed records of a replica; see `Ledger.add`."""
+        self._ledger.add(replica, samples, unpack_records(content))
 
     async def __del__(self) -> None:
         """Close the log; Ray Serve calls this at the end."""
@@ -74,7 +69,7 @@ class LedgerDeployment:
 
     async def metrics(self) -> bytes:
         """See `Ledger.metrics`."""
-        return self._ledger.metrics(0 if self._log is None else self._log.lost)
+        return self._ledger.metrics()
 
     async def page_data(self, cluster: str | None) -> PageData:
         """See `Ledger.page_data`."""

@@ -15,8 +15,7 @@ from rlsched.serve.api.schema import Answer, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.policy_store import PolicyStore
-from rlsched.serve.ledger.ledger import Ledger, PageData
-from rlsched.serve.ledger.metrics import ReplicaMetrics
+from rlsched.serve.ledger.ledger import Ledger, PageData, ReplicaMetrics
 from rlsched.serve.ledger.records import RecordBatch, pack_records, unpack_records
 from rlsched.serve.settings import ServeConfig
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlsched.serve.api.pages import describe_api
-from rlsched.serve.ledger.metrics import sum_metrics
+from rlsched.serve.ledger.ledger import sum_metrics
 
 from .malformed import Writer
 from .service import Service, example, moved

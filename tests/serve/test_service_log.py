@@ -21,8 +21,7 @@ from rlsched.serve.ledger.records import (
     Record,
 )
 from rlsched.serve.log.dataset import LogDataset
-from rlsched.serve.log.journal import Journal, read_journal
-from rlsched.serve.log.service_log import ServiceLog
+from rlsched.serve.log.service_log import Journal, ServiceLog, read_journal
 from rlsched.serve.settings import ServeConfig
 
 from .service import Service

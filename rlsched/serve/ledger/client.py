@@ -7,8 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from rlsched.serve.ledger.ledger import PageData
-from rlsched.serve.ledger.metrics import ReplicaMetrics, sum_metrics
+from rlsched.serve.ledger.ledger import PageData, ReplicaMetrics, sum_metrics
 from rlsched.serve.ledger.records import RecordBatch, pack_records
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from rlsched.serve.api.schema import Answer, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.policy_store import PolicyStore, keep_current
-from rlsched.serve.ledger.ledger import Ledger, PageData
-from rlsched.serve.ledger.metrics import ReplicaMetrics
+from rlsched.serve.ledger.ledger import Ledger, PageData, ReplicaMetrics
 from rlsched.serve.ledger.records import RecordBatch
 from rlsched.serve.log.service_log import ServiceLog
 from rlsched.serve.process.interim import INSTANCE
@@ -46,21 +45,18 @@ class LocalLedgerClient:
     """The ledger of a service of one process, with its log, if any; see `LedgerClient`."""
 
     def __init__(self, metrics: ReplicaMetrics, log: ServiceLog | None) -> None:
-        self._metrics, self._log, self._ledger = metrics, log, Ledger()
+        self._metrics, self._ledger, self._logged = metrics, Ledger(log), log is not None
 
     def record(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> None:
         """See `LedgerClient.record`."""
-        batch = RecordBatch(None if self._log is None else len(answers))
+        batch = RecordBatch(len(answers) if self._logged else None)
         self._metrics.count_dropped(batch.add(policy, request, answers))
-        if self._log is not None:
-            for cluster in batch.clusters.values():
-                self._log.add([*cluster.records])
         self._ledger.add(INSTANCE, [], batch.clusters)
 
     async def metrics(self) -> bytes:
         """See `LedgerClient.metrics`."""
         self._ledger.add(INSTANCE, self._metrics.samples(), {})
-        return self._ledger.metrics(0 if self._log is None else self._log.lost)
+        return self._ledger.metrics()
 
     async def page_data(self, cluster: str | None) -> PageData:
         """See `LedgerClient.page_data`."""
