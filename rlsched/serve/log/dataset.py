@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
 from rlsched.learn.policy import NetworkPolicy
-from rlsched.offline.columns import Names, table
 from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.record import EpisodeSummary, episode_name
@@ -123,34 +122,14 @@ class LogDataset:
         self._publish()
 
     def _write_episode(self, writer: ShardWriter, number: int, rows: list[dict[str, Any]]) -> EpisodeSummary:
-        count, behavior = len(rows), rows[0]["behavior"]
-        columns: dict[str, NDArray[Any]] = {
-            name: np.stack([row[name] for row in rows])
-            for name in ("obs", "new_obs", "action_mask", "new_action_mask")
-        }
-        costs = np.array([row["costs"] for row in rows], np.float32)
-        columns |= {
-            "costs": costs.reshape(count, len(self.builder.shape.costs)),
-            "t": np.arange(count, dtype=np.int32),
-            "actions": np.array([row["actions"] for row in rows], np.int64),
-            "rewards": np.array([row["rewards"] for row in rows], np.float64),
-            "elapsed": np.array([row["elapsed"] for row in rows], np.int32),
-            "terminateds": np.zeros(count, np.bool_),
-            "truncateds": np.arange(count) == count - 1,
-            "action_logp": np.zeros(count, np.float32),  # all behaviours are deterministic
-        }
-        name = episode_name(number)
-        words = {
-            "eps_id": Names([name], np.zeros(count, np.int64)),
-            "behavior": Names([behavior], np.zeros(count, np.int64)),
-        }
-        writer.write(table(self.builder.shape, columns, words))
+        name, last = episode_name(number), len(rows) - 1
+        # All behaviours are deterministic.
+        common = {"eps_id": name, "terminateds": False, "action_logp": 0.0}
+        whole = [row | common | {"t": t, "truncateds": t == last} for t, row in enumerate(rows)]
+        writer.write(pa.Table.from_pylist(whole, schema=self.builder.shape.columns()))
+        reward = float(np.sum([row["rewards"] for row in rows]))
         return EpisodeSummary(
-            eps_id=name,
-            behavior=behavior,
-            rows=count,
-            reward=float(columns["rewards"].sum()),
-            metrics={},
+            eps_id=name, behavior=rows[0]["behavior"], rows=len(rows), reward=reward, metrics={}
         )
 
     def _publish(self) -> None:
