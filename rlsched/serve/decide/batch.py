@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
-from rlsched.serve.decide.checks import Formulation, check_clusters, check_jobs, check_names, refuse
+from rlsched.serve.decide.checks import Formulation, check_clusters, check_jobs, check_names
 from rlsched.serve.decide.clusters import Clusters, Id
 from rlsched.sim.priorities import priority, static_keys
 from rlsched.sim.simulator import effective_prices
@@ -99,7 +99,7 @@ def _out_of_service(clusters: Clusters, units: IntArray) -> IntArray:
             r = int(missing[k].argmin())
             problem = f"value {free[r]}, plus {held[k, r]} that jobs hold, of {units[r]}"
             remedy = "send the units that are free, and those of the cluster"
-            refuse(f"{clusters.path_to(k)}free[{r}]", problem, remedy)
+            clusters.refuse(k, f"free[{r}]", problem, remedy)
     return missing
 
 
@@ -206,7 +206,7 @@ def _reserved(clusters: Clusters) -> IntArray:
         ids = clusters.jobs.ids[first[k] : first[k + 1]].tolist()
         if name not in ids:
             problem = f"job {name!r} is larger than the cluster"
-            refuse(f"{clusters.path_to(k)}reserved", problem, "leave it out")
+            clusters.refuse(k, "reserved", problem, "leave it out")
         reserved[k] = ids.index(name)
     return reserved
 

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NoReturn
 
 import numpy as np
 
-from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.serve.decide.clusters import LIST_NAMES, Clusters
@@ -76,12 +74,12 @@ def check_names(clusters: Clusters) -> None:
         waits = (jobs.place[part] == READY) | (jobs.place[part] == WAITING)
         if name not in jobs.ids[part][waits].tolist():
             problem = f"value {name!r} is no waiting job"
-            refuse(f"{clusters.path_to(k)}reserved", problem, "name one, or leave it out")
+            clusters.refuse(k, "reserved", problem, "name one, or leave it out")
     for k, (begin, end) in enumerate(pairwise(bounds)):
         if len({*ids[begin:end]}) < end - begin:
             (twice, _), *_ = Counter(ids[begin:end]).most_common(1)
             problem = f"job {twice!r} stands there twice"
-            refuse(f"{clusters.path_to(k)}waiting", problem, "name each once")
+            clusters.refuse(k, "waiting", problem, "name each once")
 
 
 def check_jobs(formulation: Formulation, clusters: Clusters, units: IntArray) -> None:
@@ -124,33 +122,24 @@ def check_jobs(formulation: Formulation, clusters: Clusters, units: IntArray) ->
     if (held > units).any():
         k, r = np.argwhere(held > units)[0].tolist()
         problem = f"hold {held[k, r]} of {units[r]} units"
-        refuse(f"{clusters.path_to(k)}running", problem, "send the cluster's units")
-
-
-def refuse(path: str, problem: str, remedy: str) -> NoReturn:
-    """Refuse a field.
-
-    Raises:
-        BadInputError: always.
-    """
-    raise BadInputError(path, problem, remedy)
+        clusters.refuse(k, "running", problem, "send the cluster's units")
 
 
 def _check_without_horizon(formulation: Formulation, clusters: Clusters) -> None:
     problem = "is not supported by a policy without a horizon"
     for k, free in clusters.optional("free"):
-        _check_length(formulation, free, f"{clusters.path_to(k)}free")
+        _check_length(formulation, clusters, k, "free", free)
     for name in HORIZON_FIELDS:
         for k, value in clusters.optional(name):
             if value:  # a battery of 0 kWh says as little as an empty list
-                refuse(f"{clusters.path_to(k)}{name}", problem, "leave it out")
+                clusters.refuse(k, name, problem, "leave it out")
     if formulation.scenario.decision.action_rule == "fit":
         _refuse_given(clusters, "reserved", "is not supported by a policy that reserves nothing")
     for name in HORIZON_LISTS:
         listed = clusters.jobs.list_number == LIST_NAMES.index(name)
         if listed.any():
             cluster = clusters.jobs.cluster[listed.argmax()]
-            refuse(f"{clusters.path_to(cluster)}{name}", problem, "leave it out")
+            clusters.refuse(cluster, name, problem, "leave it out")
 
 
 def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: list[int]) -> None:
@@ -159,11 +148,11 @@ def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: lis
     _refuse_given(clusters, "free", problem, "send units_on")
     _refuse_given(clusters, "reserved", problem, "list planned jobs instead")
     for k, rows in clusters.optional("units_on"):
-        path = f"{clusters.path_to(k)}units_on"
-        _check_length(formulation, rows, path)
+        _check_length(formulation, clusters, k, "units_on", rows)
         for r, row in enumerate(rows):
             if max(row) > units[r]:
-                refuse(f"{path}[{r}]", f"value {max(row)} of {units[r]} units", "send at most those")
+                problem = f"value {max(row)} of {units[r]} units"
+                clusters.refuse(k, f"units_on[{r}]", problem, "send at most those")
     if power is None:
         for name in POWER_FIELDS:
             _refuse_given(clusters, name, "is not supported by a policy without power")
@@ -173,14 +162,14 @@ def _check_with_horizon(formulation: Formulation, clusters: Clusters, units: lis
     for k, level in clusters.optional("battery_kwh"):
         if level > capacity:
             problem = f"value {level:g} of {capacity:g} kWh"
-            refuse(f"{clusters.path_to(k)}battery_kwh", problem, "send the level")
+            clusters.refuse(k, "battery_kwh", problem, "send the level")
     window = formulation.scenario.decision.window
     pool = (jobs.place == READY) & (jobs.list_number == LIST_NAMES.index("waiting"))
     ready = np.bincount(jobs.cluster[pool], minlength=len(clusters))
     if (ready > window).any():
         k = int((ready > window).argmax())
         problem = f"{ready[k]} jobs are ready, in a pool of {window}"
-        refuse(f"{clusters.path_to(k)}waiting", problem, "send what is in it")
+        clusters.refuse(k, "waiting", problem, "send what is in it")
 
 
 def _check_supply(formulation: Formulation, clusters: Clusters) -> None:
@@ -189,31 +178,34 @@ def _check_supply(formulation: Formulation, clusters: Clusters) -> None:
     sees_supply = "supply" in formulation.scenario.observation.blocks
     for k in range(len(clusters)):
         if k not in supply and sees_supply:
-            path = f"{clusters.path_to(k)}supply_kw"
-            refuse(path, "is missing: this policy looks at it", "send what is forecast")
+            problem = "is missing: this policy looks at it"
+            clusters.refuse(k, "supply_kw", problem, "send what is forecast")
         if k not in supply and k not in on:
             problem = "is missing, and supply_kw, from which it follows"
-            refuse(f"{clusters.path_to(k)}units_on", problem, "send what is forecast")
+            clusters.refuse(k, "units_on", problem, "send what is forecast")
 
 
 def _check_history(clusters: Clusters) -> None:
     counts = clusters.counts
     for k, history in clusters.optional("history"):
-        path, listed = f"{clusters.path_to(k)}history.", int(counts[k])
+        listed = int(counts[k])
         if history.arrived < listed + history.finished:
             problem = f"value {history.arrived}, with {listed} jobs listed and {history.finished} finished"
-            refuse(f"{path}arrived", problem, "count all of them")
+            clusters.refuse(k, "history.arrived", problem, "count all of them")
         if history.used_requests > history.finished:
+            remedy = "send the sum of runtime / requested, capped at 1"
             problem = f"value {history.used_requests:g} of {history.finished} jobs, at most 1 each"
-            refuse(f"{path}used_requests", problem, "send the sum of runtime / requested, capped at 1")
+            clusters.refuse(k, "history.used_requests", problem, remedy)
 
 
-def _check_length(formulation: Formulation, values: Sequence[object], path: str) -> None:
+def _check_length(
+    formulation: Formulation, clusters: Clusters, k: int, name: str, values: Sequence[object]
+) -> None:
     if len(values) != formulation.num_resources:
         problem = f"{len(values)} entries for {formulation.num_resources} resources"
-        refuse(path, problem, "send one for each")
+        clusters.refuse(k, name, problem, "send one for each")
 
 
 def _refuse_given(clusters: Clusters, name: str, problem: str, remedy: str = "leave it out") -> None:
     for k, _ in clusters.optional(name):
-        refuse(f"{clusters.path_to(k)}{name}", problem, remedy)
+        clusters.refuse(k, name, problem, remedy)

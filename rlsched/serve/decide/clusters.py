@@ -175,6 +175,14 @@ class Clusters:
         """Copy of the clusters with these jobs, in this order."""
         return replace(self, jobs=self.jobs.take(rows))
 
+    def refuse(self, k: int, field: str, problem: str, remedy: str) -> NoReturn:
+        """Refuse a field of cluster k.
+
+        Raises:
+            BadInputError: always.
+        """
+        raise BadInputError(f"{self.path_to(k)}{field}", problem, remedy)
+
     def refuse_job(self, row: int, field: str, problem: str, remedy: str) -> NoReturn:
         """Refuse a job at its place in the request.
 
@@ -182,9 +190,8 @@ class Clusters:
             BadInputError: always.
         """
         jobs = self.jobs
-        list_name = LIST_NAMES[jobs.list_number[row]]
-        path = f"{self.path_to(jobs.cluster[row])}{list_name}[{jobs.list_index[row]}].{field}"
-        raise BadInputError(path, f"of job {jobs.ids[row]!r} {problem}", remedy)
+        field = f"{LIST_NAMES[jobs.list_number[row]]}[{jobs.list_index[row]}].{field}"
+        self.refuse(int(jobs.cluster[row]), field, f"of job {jobs.ids[row]!r} {problem}", remedy)
 
 
 def _job_arrays(

@@ -110,10 +110,8 @@ class BatchInference:
                 raise BadInputError(f"{path(k)}waiting", problem, f"send at most {self.max_jobs}")
         clusters = Clusters.of(request, path, self.formulation.num_resources)
         parts, units = self._parts(clusters, counts)
-        return [
-            Batch.of(self.formulation, part, part_units)
-            for part, part_units in zip(clusters.split(parts), units, strict=True)
-        ]
+        divided = zip(clusters.split(parts), units, strict=True)
+        return [Batch.of(self.formulation, part, part_units) for part, part_units in divided]
 
     def _parts(self, clusters: Clusters, counts: list[int]) -> tuple[list[list[int]], list[IntArray]]:
         """Rows of clusters that make up a batch, and the units of each batch."""
@@ -123,31 +121,29 @@ class BatchInference:
             units = tuple(units_of[k]) if k in units_of else None
             groups.setdefault((units, max(MIN_JOBS, 1 << count.bit_length())), []).append(k)
         if len({units for units, _ in groups}) > MAX_SIZES:
-            path = f"{clusters.path_to(next(iter(units_of)))}units"
             problem = f"is one of more than {MAX_SIZES} different ones"
-            raise BadInputError(path, problem, "send clusters of a size together")
+            clusters.refuse(next(iter(units_of)), "units", problem, "send clusters of a size together")
         parts: list[list[int]] = []
         part_units: list[IntArray] = []
         for (units, size), rows in groups.items():
             most = max(1, min(MAX_CLUSTERS, MAX_BATCH_JOBS // _room_for(size)))
             pieces = [rows[begin : begin + most] for begin in range(0, len(rows), most)]
             parts += pieces
-            part_units += [self._checked_units(units, clusters.path_to(rows[0]))] * len(pieces)
+            part_units += [self._checked_units(units, clusters, rows[0])] * len(pieces)
         return parts, part_units
 
-    def _checked_units(self, sent_units: tuple[int, ...] | None, path: str) -> IntArray:
-        units = self.units
-        if sent_units is not None:
-            if len(sent_units) != len(units):
-                problem = f"{len(sent_units)} entries for {len(units)} resources"
-                raise BadInputError(f"{path}units", problem, "send one for each")
-            if min(sent_units) < 1:
-                problem = f"value {list(sent_units)}"
-                raise BadInputError(f"{path}units", problem, "send at least one unit of each")
-            units = np.array(sent_units, np.int64)
-        if len(units) == 0:
-            raise BadInputError(f"{path}units", "is missing: the policy knows no cluster", "send it")
-        return units
+    def _checked_units(self, sent_units: tuple[int, ...] | None, clusters: Clusters, k: int) -> IntArray:
+        """The units that cluster k gives, or those of the policy."""
+        if sent_units is None:
+            if len(self.units) == 0:
+                clusters.refuse(k, "units", "is missing: the policy knows no cluster", "send it")
+            return self.units
+        if len(sent_units) != self.formulation.num_resources:
+            problem = f"{len(sent_units)} entries for {self.formulation.num_resources} resources"
+            clusters.refuse(k, "units", problem, "send one for each")
+        if min(sent_units) < 1:
+            clusters.refuse(k, "units", f"value {list(sent_units)}", "send at least one unit of each")
+        return np.array(sent_units, np.int64)
 
     def by_policy(self, batch: Batch) -> list[Proposal]:
         """Proposals of the policy.
