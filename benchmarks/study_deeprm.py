@@ -26,8 +26,7 @@ from studies import StudyOptions, evaluate, study_options, train
 
 from rlsched.evaluate.statistics import SummaryRow, summarise
 from rlsched.files import write_whole
-from rlsched.report.learning_curve import Curve
-from rlsched.report.runs import learning_of
+from rlsched.report.learning_curve import Curve, learning_of
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 
 STEPS = 1_500_000

@@ -174,7 +174,7 @@ def write_comparison(
             extent = draw_comparison(session, comparison, policies, timeline, targets.render)
         console.print(f"picture: {targets.render}{extent}", markup=False)
     if targets.report is not None:
-        from rlsched.report.runs import learning_of
+        from rlsched.report.learning_curve import learning_of
 
         with output.busy("writing the report"):
             learned = [policy for policy in policies if isinstance(policy, LearnedPolicies)]
@@ -205,12 +205,12 @@ def draw_comparison(
     from rlsched.report.style import to_png
 
     if path.suffix.lower() == ".gif":
-        from rlsched.report.film import film
+        from rlsched.report.over_time import film
 
         first, episode = _pictured(policies[0]), session.episodes[0]
-        shot = film(first, episode, session.units)
-        write_whole(path, shot.gif)
-        return f" (the first {shot.ticks:,} ticks of the first episode under {first.name} + {first.backfill})"
+        gif, ticks = film(first, episode, session.units)
+        write_whole(path, gif)
+        return f" (the first {ticks:,} ticks of the first episode under {first.name} + {first.backfill})"
     if timeline is not None:
         from rlsched.report.over_time import draw_summary
 

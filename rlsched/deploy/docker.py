@@ -8,10 +8,9 @@ import shlex
 from typing import Any
 
 from rlsched.deploy.commands import Refusal, check_commands
-from rlsched.deploy.findings import Place
+from rlsched.deploy.findings import Place, run_tool
 from rlsched.deploy.schema import check_schema, load_schema
 from rlsched.deploy.texts import check_image, check_ray_start, check_texts
-from rlsched.deploy.tools import run_tool
 
 DOCKERFILE = re.compile(r"(?:[ \t]*(?:#.*|ARG .*)?\n)*FROM \S")
 _FROM = re.compile(r"(?mi)^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(\S+)(?:[ \t]+AS[ \t]+(\S+))?")

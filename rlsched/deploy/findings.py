@@ -1,12 +1,19 @@
-"""The report of a check: the kind of a file, its faults with their places, and the parts not checked."""
+"""The report of a check: the kind of a file, its faults with their places, and what other programs find."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
 
 from rlsched.errors import BadInputError
+
+TIMEOUT_S = 60.0
+OFFLINE = {"COMPOSE_EXPERIMENTAL_GIT_REMOTE": "false", "COMPOSE_EXPERIMENTAL_OCI_REMOTE": "false"}
 
 
 @dataclass
@@ -44,3 +51,16 @@ def one_of(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(names[:12])}"
+
+
+def run_tool(place: Place, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str] | None:
+    """Run a program with a text as its input; None, with a line in the report: not installed, or it hangs."""
+    if shutil.which(command[0]) is None:
+        place.report.unchecked.append(f"{command[0]} is not installed: skipped")
+        return None
+    run = partial(subprocess.run, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    try:
+        return run(command, input=text, timeout=TIMEOUT_S, env={**os.environ, **OFFLINE, "LC_ALL": "C"})
+    except subprocess.TimeoutExpired:
+        place.report.unchecked.append(f"{command[0]} takes more than {TIMEOUT_S:.0f} s: skipped")
+        return None

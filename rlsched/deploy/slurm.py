@@ -6,10 +6,9 @@ import json
 import re
 
 from rlsched.deploy.commands import Refusal, check_commands
-from rlsched.deploy.findings import Place
+from rlsched.deploy.findings import Place, run_tool
 from rlsched.deploy.schema import check_schema, load_schema
 from rlsched.deploy.texts import check_ray_start, check_texts
-from rlsched.deploy.tools import run_tool
 
 _COMMAND = re.compile(r"(?m)^[ \t]*[^#\s]")
 _LINE = re.compile(r"(?m)^#SBATCH\b(.*?)(?: #.*)?$")

@@ -21,13 +21,7 @@ from rlsched.report.markup import fact_list, folded, image, page, section, setti
 from rlsched.report.over_time import Timeline, draw_jobs, draw_power
 from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
-from rlsched.report.tables import (
-    comparison_table,
-    count_table,
-    hoarding_table,
-    limits_table,
-    seeds_table,
-)
+from rlsched.report.tables import comparison_table, count_table, hoarding_table, limits_table, seeds_table
 from rlsched.report.words import Scale, scale_for, sizes
 from rlsched.scenario import Scenario
 from rlsched.versions import versions

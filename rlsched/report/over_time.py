@@ -1,9 +1,10 @@
-"""Pictures of an episode over time: power by source and jobs by place, under one or more policies."""
+"""Pictures and films of episodes over time: power by source and jobs by place, under one or more policies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from math import ceil
 
 from matplotlib.artist import Artist
@@ -11,8 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from PIL import Image
 
-from rlsched.evaluate.history import History
+from rlsched.envs.grid_picture import draw_indexed
+from rlsched.envs.palette import PALETTE, Indexed
+from rlsched.errors import BadInputError
+from rlsched.evaluate.history import History, knows_ticks, record
+from rlsched.evaluate.policy import EvaluationEpisode, Policy
 from rlsched.report.panels import (
     AREAS,
     BATTERY_LEVEL,
@@ -31,6 +37,10 @@ from rlsched.report.words import number
 
 WIDTH_IN, HEAD_IN, LEGEND_IN = 12.0, 0.45, 0.75
 LEGEND_COLUMNS = 6
+
+
+FRAMES = 200  # ticks in a film, from the first on
+FRAME_MS = 120  # whole hundredths of a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,3 +177,42 @@ def _job_facts(history: History) -> str:
         f"utilization {number(100 * shares)} %",
     ]
     return "   ·   ".join(facts)
+
+
+def film(
+    policy: Policy, episode: EvaluationEpisode, units: Sequence[int], frames: int = FRAMES
+) -> tuple[bytes, int]:
+    """Run the first ticks of an episode with a planning horizon, `frames` at most, and draw each of them.
+
+    Raises:
+        BadInputError: a policy without a horizon, or an episode that is over at once.
+    """
+    if not knows_ticks(policy):
+        raise BadInputError("--render", f"{policy.name} plays without a horizon", "end it in .png")
+    drawn: list[Indexed] = []
+    record(
+        policy,
+        episode,
+        units,
+        ticks=frames,
+        look=lambda sim: drawn.append(draw_indexed(sim, 0, episode.jobs)),
+    )
+    if not drawn:
+        raise BadInputError(
+            "--render", "the first episode was over at once: nothing to film", "end it in .png"
+        )
+    return to_gif(drawn), len(drawn)
+
+
+def to_gif(frames: Sequence[Indexed]) -> bytes:
+    """Pictures of palette numbers as a GIF with exact colours, which repeats."""
+    images = []
+    for frame in frames:
+        image = Image.fromarray(frame)
+        image.putpalette(PALETTE.tobytes())
+        images.append(image)
+    buffer = BytesIO()
+    images[0].save(
+        buffer, "GIF", save_all=True, append_images=images[1:], duration=FRAME_MS, loop=0, optimize=False
+    )
+    return buffer.getvalue()

@@ -36,9 +36,7 @@ def learned_colours(rows: Iterable[SummaryRow]) -> dict[PolicyLabel, str]:
 
 
 def draw_comparison(
-    rows: Sequence[SummaryRow],
-    metrics: Sequence[str] | None = None,
-    hoarders: Collection[PolicyLabel] = (),
+    rows: Sequence[SummaryRow], metrics: Sequence[str] | None = None, hoarders: Collection[PolicyLabel] = ()
 ) -> Figure:
     """Draw a panel per metric: means with 95 % intervals, best on top, learned policies in colour.
 

@@ -29,12 +29,7 @@ def draw_workloads(samples: Sequence[Sample]) -> Figure:
             _distribution(panels[0, 1], sample.runtimes_s, colour)
             panels[1, 0].plot(np.arange(HOURS) + 0.5, sample.hourly, color=colour)
             _distribution(panels[1, 1], sample.runtimes_s / sample.requested_s, colour)
-        titles = (
-            "Processors",
-            "Runtime",
-            "Arrivals over the day",
-            "Runtime as a share of requested time",
-        )
+        titles = ("Processors", "Runtime", "Arrivals over the day", "Runtime as a share of requested time")
         for axes, title in zip(panels.flat, titles, strict=True):
             axes.set_title(title)
             quiet_axes(axes, "y")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.deploy import tools
+from rlsched.deploy import findings
 
 from .conftest import ROOT, CheckText, check_file
 
@@ -38,7 +38,7 @@ def test_findings_of_docker_compose_are_reported(
 
 def test_missing_programs_are_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("rlsched.deploy.tools.shutil.which", lambda name: None)
+    monkeypatch.setattr("rlsched.deploy.findings.shutil.which", lambda name: None)
     reports = [check_file(ROOT / "clusters" / name) for name in ("compose.yaml", "slurm.sh")]
     assert [report.problems for report in reports] == [[], []]
     assert [report.unchecked for report in reports] == [
@@ -55,7 +55,7 @@ def test_docker_without_compose_is_named(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_program_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, docker="exec sleep 60")
-    monkeypatch.setattr(tools, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(findings, "TIMEOUT_S", 0.2)
     (tmp_path / "compose.yaml").write_text(COMPOSE)
     report = check_file(tmp_path / "compose.yaml")
     assert report.unchecked == ["docker takes more than 0 s: skipped"]

@@ -21,10 +21,9 @@ from rlsched.evaluate.history import History, record
 from rlsched.evaluate.policies import HeuristicPolicy
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.session import Choice, Session, open_session
-from rlsched.report import film as films
-from rlsched.report.film import film, to_gif
+from rlsched.report import over_time as films
 from rlsched.report.html import write_report
-from rlsched.report.over_time import Timeline, draw_jobs, draw_power, draw_summary
+from rlsched.report.over_time import Timeline, draw_jobs, draw_power, draw_summary, film, to_gif
 from rlsched.report.panels import DONE, PLACES, POINTS, POWER, WAIT_POOL, Grain
 from rlsched.report.style import DPI, to_png
 from rlsched.report.words import TimeUnit
@@ -249,9 +248,9 @@ def test_a_film(session: Session) -> None:
         frames.append(PALETTE[draw_indexed(sim, 0, episode.jobs)])
 
     record(policy, episode, session.units, ticks=12, look=look)
-    shot = film(policy, episode, session.units, frames=12)
-    assert shot.ticks == 12
-    image = Image.open(BytesIO(shot.gif))
+    gif, ticks = film(policy, episode, session.units, frames=12)
+    assert ticks == 12
+    image = Image.open(BytesIO(gif))
     assert image.format == "GIF"
     assert image.n_frames == 12  # type: ignore[attr-defined]
     assert image.info["loop"] == 0
@@ -259,8 +258,8 @@ def test_a_film(session: Session) -> None:
         image.seek(k)
         assert image.info["duration"] == films.FRAME_MS
         np.testing.assert_array_equal(np.asarray(image.convert("RGB")), frame)
-    assert film(policy, episode, session.units, frames=12) == shot
-    assert film(policy, episode, session.units).ticks == 120
+    assert film(policy, episode, session.units, frames=12) == (gif, ticks)
+    assert film(policy, episode, session.units)[1] == 120
 
 
 def test_an_episode_without_a_tick_is_no_film(session: Session) -> None:

@@ -11,8 +11,7 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.results import Result
 from rlsched.learn.folder import RunFolder
 from rlsched.report.html import write_report
-from rlsched.report.learning_curve import LearningCurves, draw_learning
-from rlsched.report.runs import learning_of
+from rlsched.report.learning_curve import LearningCurves, draw_learning, learning_of
 
 HEURISTICS = {"sjf": {"bounded_slowdown": 7.0, "wait": 90.0}, "area": {"bounded_slowdown": 6.5, "wait": 80.0}}
 

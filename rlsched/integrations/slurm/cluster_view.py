@@ -19,7 +19,7 @@ from rlsched.integrations.slurm.command_output import CommandOutput
 from rlsched.integrations.slurm.node_reader import read_nodes
 from rlsched.integrations.slurm.nodes import Inventory, Partition
 from rlsched.integrations.slurm.queue import ExcludedJobs, PendingJob, Queue
-from rlsched.integrations.slurm.queue_reader import read_queue
+from rlsched.integrations.slurm.queue_reader import QueueReader
 from rlsched.integrations.slurm.tres import occupied_units
 from rlsched.integrations.slurm.values import SAME_CLUSTER, printable
 from rlsched.serve.api.schema import MANY, DecisionRequest, RunningJob, WaitingJob
@@ -56,7 +56,7 @@ def build_view(squeue: CommandOutput, sinfo: CommandOutput, settings: AdviceSett
     kinds = settings.kinds()
     _check_cluster(squeue, sinfo, squeue.cluster, sinfo.cluster)
     inventory = read_nodes(sinfo, settings.partition)
-    queue = read_queue(squeue, now, settings.partition, settings.max_jobs)
+    queue = QueueReader(squeue, now, settings.partition, settings.max_jobs).read()
     _check_cluster(squeue, sinfo, queue.cluster, inventory.cluster.name)
     builder = _ViewBuilder(squeue, inventory, queue, settings, kinds)
     builder.notes += view_notes.cluster_names(queue, inventory, sinfo.cluster)

@@ -50,21 +50,6 @@ _DECODER = Decoder(JobRecord)
 KNOWN = frozenset(("PENDING", *ALLOCATED, *ENDED, *HELD))
 
 
-def read_queue(output: CommandOutput, now: int, partition: str | None, max_jobs: int) -> Queue:
-    """Read all jobs.
-
-    Args:
-        output: of squeue.
-        now: Unix seconds.
-        partition: only its pending jobs; None: all.
-        max_jobs: most pending jobs to return.
-
-    Raises:
-        BadInputError: a job is invalid, occurs twice, or is of another cluster than those before it.
-    """
-    return _QueueReader(output, now, partition, max_jobs).read()
-
-
 class _Candidate(NamedTuple):
     """A job that may start: since when (Unix seconds), index of its record, label of its array task."""
 
@@ -91,7 +76,12 @@ class _Array:
                 yield self.candidate._replace(task=f"{self.job_id}_{task}")
 
 
-class _QueueReader:
+class QueueReader:
+    """Reads the jobs of squeue: those that hold units, and the pending ones of a partition, if named.
+
+    The time `now` is in Unix seconds. At most `max_jobs` pending jobs stay, the oldest ones.
+    """
+
     def __init__(self, output: CommandOutput, now: int, partition: str | None, max_jobs: int) -> None:
         self._output, self._partition, self._max_jobs = output, partition, max_jobs
         self._latest = now + MAX_SKEW_S
@@ -105,6 +95,11 @@ class _QueueReader:
         self._cluster = ClusterName()
 
     def read(self) -> Queue:
+        """Read all jobs.
+
+        Raises:
+            BadInputError: a job is invalid, occurs twice, or is of another cluster than those before it.
+        """
         ids: set[int] = set()
         for k in range(len(self._output.records)):
             record, location = self._output.decode(k, _DECODER), self._output.location(k)

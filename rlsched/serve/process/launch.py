@@ -45,10 +45,7 @@ def serving(
     interrupted = threading.Event()
     socket_of_parent = None if supervised is None else supervised.listening
     try:
-        with (
-            listening(host, port, address, socket_of_parent),
-            ray_session(address, _system_config=settings),
-        ):
+        with listening(host, port, address, socket_of_parent), ray_session(address, _system_config=settings):
             _interrupt_on_signals(interrupted)
             service = RunningService(host, port, folder, LocalNode())
             with deployed(config, service, local=address is None, supervised=supervised):

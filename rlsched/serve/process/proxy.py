@@ -83,10 +83,7 @@ CHANGES = (
         "    # Set backend-specific timeouts",
     ),
     # Errors have a retry-after and their own status: Serve would make 500 of all.
-    (
-        ERROR_FILES,
-        "".join(f"    http-error {_refusal(status, AWAY)}\n" for status in (502, 503, 504)),
-    ),
+    (ERROR_FILES, "".join(f"    http-error {_refusal(status, AWAY)}\n" for status in (502, 503, 504))),
     (
         "    http-request return status 404 content-type text/plain lf-string "
         "\"Path '%[path]' not found. Ping http://.../-/routes for available routes.\"\n",
