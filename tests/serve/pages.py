@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
@@ -121,7 +120,7 @@ def page_data(records: Sequence[Record], clusters: Sequence[str] = ("default",),
     """Page data with records records, after so many other states."""
     agrees = [item.answer.agrees for item in records]
     recent = ClusterRecords(
-        deque(records, maxlen=MAX_RECORDS),
+        list(records)[-MAX_RECORDS:],
         len(records) + before,
         sum(value is True for value in agrees),
         sum(value is not None for value in agrees),

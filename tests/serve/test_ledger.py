@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
@@ -95,7 +96,7 @@ def test_what_is_sent_to_the_ledger_arrives_as_it_was() -> None:
     result = unpack_records(pack_records(batch.clusters))
     assert result.keys() == batch.clusters.keys()
     for name, lately in batch.clusters.items():
-        assert vars(result[name]) | {"records": 2} == vars(lately) | {"records": len(lately.records)}
+        assert asdict(result[name]) | {"records": 2} == asdict(lately) | {"records": len(lately.records)}
     for item, content in zip(
         result[state.cluster].records, batch.clusters[state.cluster].records, strict=True
     ):

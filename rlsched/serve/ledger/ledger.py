@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from rlsched.serve.api.schema import Answer
-from rlsched.serve.ledger.records import MAX_CLUSTERS, ClusterRecords
+from rlsched.serve.ledger.records import MAX_CLUSTERS, ClusterRecords, Record
 
 if TYPE_CHECKING:
     from rlsched.serve.log.service_log import ServiceLog
@@ -120,7 +120,7 @@ class PageData(NamedTuple):
 
     clusters: list[str]  # all known clusters, the newest first
     cluster: str | None  # the cluster on the page
-    recent: ClusterRecords
+    recent: ClusterRecords[Record]
     replicas: int
 
 
@@ -134,9 +134,9 @@ class Ledger:
     def __init__(self, log: ServiceLog | None = None) -> None:
         self._log = log
         self._samples: dict[str, tuple[float, list[Metric]]] = {}
-        self._clusters: dict[str, ClusterRecords] = {}
+        self._clusters: dict[str, ClusterRecords[Record]] = {}
 
-    def add(self, replica: str, samples: list[Metric], clusters: dict[str, ClusterRecords]) -> None:
+    def add(self, replica: str, samples: list[Metric], clusters: dict[str, ClusterRecords[Record]]) -> None:
         """Add the state of a replica.
 
         Args:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, msgpack
 
@@ -42,25 +42,18 @@ class StoredRecord(Record, frozen=True, gc=False):
     state: StoredState
 
 
-@dataclass(eq=False)
-class ClusterRecords:
-    """Recent records of a cluster, and counts of all its states.
+Stored = TypeVar("Stored", bound=Record)
 
-    Attributes:
-        records: the newest last; not all, if states come faster than replicas send them.
-        states: since the start of the ledger.
-        agreed: compared states in which policy and heuristic agree.
-        compared: states that both decided about.
-        fallbacks: states in which the policy failed.
-        jobs: in `records`.
-    """
 
-    records: deque[Record] = field(default_factory=deque)
-    states: int = 0
-    agreed: int = 0
-    compared: int = 0
-    fallbacks: int = 0
-    jobs: int = 0
+class ClusterRecords(Struct, Generic[Stored], array_like=True, eq=False):
+    """Recent records of a cluster, and counts of all its states."""
+
+    records: list[Stored] = []  # the newest last; not all, if states come faster than replicas send them
+    states: int = 0  # since the start of the ledger
+    agreed: int = 0  # compared states in which policy and heuristic agree
+    compared: int = 0  # states that both decided about
+    fallbacks: int = 0  # states in which the policy failed
+    jobs: int = 0  # in `records`
 
     def count(self, answer: Answer) -> None:
         """Count a state."""
@@ -69,14 +62,14 @@ class ClusterRecords:
         self.agreed += answer.agrees is True
         self.fallbacks += answer.agrees is None
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Stored) -> None:
         """Add a record, and drop old ones beyond the limits of the page."""
         self.jobs += _num_jobs(record)
         while self.records and (len(self.records) >= MAX_RECORDS or self.jobs > MAX_RECORDED_JOBS):
-            self.jobs -= _num_jobs(self.records.popleft())
+            self.jobs -= _num_jobs(self.records.pop(0))
         self.records.append(record)
 
-    def merge(self, newer: ClusterRecords) -> None:
+    def merge(self, newer: ClusterRecords[Stored]) -> None:
         """Add newer records and counts."""
         for record in newer.records:
             self.add(record)
@@ -86,24 +79,18 @@ class ClusterRecords:
         self.fallbacks += newer.fallbacks
 
 
-_DECODER = msgpack.Decoder(list[tuple[str, list[StoredRecord], int, int, int, int, int]])
+_DECODER = msgpack.Decoder(dict[str, ClusterRecords[StoredRecord]])
 
 
-def pack_records(clusters: Mapping[str, ClusterRecords]) -> bytes:
+def pack_records(clusters: Mapping[str, ClusterRecords[Record]]) -> bytes:
     """Encode records of clusters by name; Ray's pickle takes twenty times as long."""
-    return msgpack.encode(
-        [
-            (name, list(c.records), c.states, c.agreed, c.compared, c.fallbacks, c.jobs)
-            for name, c in clusters.items()
-        ]
-    )
+    return msgpack.encode(clusters)
 
 
-def unpack_records(content: bytes) -> dict[str, ClusterRecords]:
+def unpack_records(content: bytes) -> dict[str, ClusterRecords[Any]]:
     """Decode the result of `pack_records`."""
-    return {
-        name: ClusterRecords(deque(records), *counts) for name, records, *counts in _DECODER.decode(content)
-    }
+    clusters: dict[str, Any] = _DECODER.decode(content)
+    return clusters
 
 
 def _num_jobs(record: Record) -> int:
@@ -124,7 +111,7 @@ class RecordBatch:
 
     def __init__(self, max_records: int | None) -> None:
         self._max_records = max_records
-        self.clusters: dict[str, ClusterRecords] = {}
+        self.clusters: dict[str, ClusterRecords[Record]] = {}
         self.size = self._jobs = 0
 
     def add(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> int:
