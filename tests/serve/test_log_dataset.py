@@ -18,6 +18,7 @@ from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario.terms import TERMS
 from rlsched.serve.decide.fallback import FallbackHeuristic
+from rlsched.serve.decide.inference import BatchInference
 from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.log import dataset, episodes
@@ -44,7 +45,8 @@ CASES = {
 
 
 def dataset_of(folder: Path, policy: NetworkPolicy, units: list[int]) -> LogDataset:
-    return LogDataset(folder, policy, units, FallbackHeuristic.named(None, policy.scenario))
+    heuristic = FallbackHeuristic.named(None, policy.scenario)
+    return LogDataset(folder, BatchInference(policy, units, heuristic, 20_000))
 
 
 def played(

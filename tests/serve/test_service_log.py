@@ -123,7 +123,7 @@ def test_a_state_that_cannot_be_written_is_counted(service: Service, hpc: Path, 
 
 def test_clocks_that_jump_end_an_episode(service: Service, hpc: Path, tmp_path: Path) -> None:
     served = service.store.find(None)
-    dataset_of = LogDataset(tmp_path / "b", served.policy, [256], served.inference.heuristic)
+    dataset_of = LogDataset(tmp_path / "b", served.inference)
     some = records_of(service, hpc, 4)
     later = [
         msgspec.structs.replace(item, state=msgspec.structs.replace(item.state, now=item.state.now + 2**34))

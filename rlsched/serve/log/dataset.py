@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ import pyarrow as pa
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
-from rlsched.learn.policy import NetworkPolicy
 from rlsched.offline.folder import PACKAGES, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.record import EpisodeSummary, episode_name
 from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_name
-from rlsched.serve.decide.fallback import FallbackHeuristic
+from rlsched.serve.decide.inference import BatchInference
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.log.episodes import EpisodeBuilder
 from rlsched.versions import versions
@@ -38,9 +36,7 @@ class LogDataset:
 
     Args:
         folder: of the dataset; an existing one is continued.
-        policy: its scenario gives observations, actions and rewards.
-        units: (resource,) of clusters that do not give their units.
-        heuristic: the fallback.
+        inference: of the policy and its fallback heuristic.
 
     Attributes:
         builder: of its episodes.
@@ -49,11 +45,9 @@ class LogDataset:
         BadInputError: a dataset of another kind is there, or another process writes it.
     """
 
-    def __init__(
-        self, folder: Path, policy: NetworkPolicy, units: Sequence[int], heuristic: FallbackHeuristic
-    ) -> None:
+    def __init__(self, folder: Path, inference: BatchInference) -> None:
         self.folder = folder
-        self.builder = EpisodeBuilder(policy, units, heuristic)
+        self.builder = EpisodeBuilder(inference)
         self._since: float | None = None
         folder.mkdir(parents=True, exist_ok=True)
         try:

@@ -17,16 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import IntArray
-from rlsched.learn.policy import NetworkPolicy
 from rlsched.offline.record import shape_of
 from rlsched.scenario.terms import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGHPUT
-from rlsched.serve.api.requests import path_of
 from rlsched.serve.api.schema import Decision
 from rlsched.serve.decide.batch import Batch
-from rlsched.serve.decide.checks import Formulation
-from rlsched.serve.decide.clusters import Clusters
-from rlsched.serve.decide.fallback import FallbackHeuristic
-from rlsched.serve.decide.inference import MIN_JOBS
+from rlsched.serve.decide.inference import MIN_JOBS, BatchInference
 from rlsched.serve.ledger.records import Record
 from rlsched.sim.snapshot import RUNNING
 from rlsched.sim.snapshot_simulator import SnapshotSimulator
@@ -64,9 +59,7 @@ class EpisodeBuilder:
     """Builds episodes from records.
 
     Args:
-        policy: its scenario gives observations, actions and rewards.
-        units: (resource,) of clusters that do not give their units.
-        heuristic: the fallback.
+        inference: of the policy, whose scenario gives observations, actions and rewards, and of its fallback.
 
     Attributes:
         episodes: completed episodes, each a list of rows.
@@ -75,16 +68,14 @@ class EpisodeBuilder:
         unfollowed: actions that the policy's rules do not have.
     """
 
-    def __init__(self, policy: NetworkPolicy, units: Sequence[int], heuristic: FallbackHeuristic) -> None:
-        self.scenario = policy.scenario
-        self.shape = shape_of(policy.scenario, policy.num_resources)
+    def __init__(self, inference: BatchInference) -> None:
+        self.scenario = inference.policy.scenario
+        self.shape = shape_of(self.scenario, inference.policy.num_resources)
         self.episodes: list[list[dict[str, Any]]] = []
         self.open_rows, self.row_bytes, self.unfollowed = 0, 1, 0
-        self._heuristic = str(heuristic)
-        self._units = np.array(units, np.int64)
-        self._formulation = Formulation(policy.scenario, policy.num_resources, heuristic.priority_rule)
+        self._inference = inference
         self._costs = [TERMS.index(name) for name in self.shape.costs]
-        self._max_gap = GAP_S // self._formulation.tick_s
+        self._max_gap = GAP_S // self.scenario.cluster.tick_s
         self._streams: dict[str, ClusterStream] = {}
 
     def add(self, record: Record) -> None:
@@ -97,9 +88,7 @@ class EpisodeBuilder:
         stream = self._streams.pop(state.cluster, None)
         if stream is not None:
             self._streams[state.cluster] = stream  # the newest last
-        units = self._units if state.units is None else np.array(state.units, np.int64)
-        clusters = Clusters.of(state, path_of(state), self._formulation.num_resources)
-        batch = Batch.of(self._formulation, clusters, units)
+        (batch,) = self._inference.batches([state])
         if stream is not None and not self._continues(stream, batch):
             self._end(stream)
             stream = None
@@ -113,7 +102,7 @@ class EpisodeBuilder:
         stream.batch = batch
         stream.simulator.load(batch.snapshot)
         by_policy = record.answer.decided_by == "policy"
-        behavior = record.policy if by_policy else self._heuristic
+        behavior = record.policy if by_policy else str(self._inference.heuristic)
         self._follow(stream, record.answer.decisions, behavior, by_policy)
         if len(stream.rows) >= EPISODE_ROWS:
             self._cut(stream)

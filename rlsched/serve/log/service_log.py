@@ -111,8 +111,7 @@ class ServiceLog:
                 LOG.error("%s %s is there no more: its decisions are in the journal only", name, version)
                 return None
             folder = self._folder / f"{name}-{version[: VERSION_DIGITS // 2]}"
-            inference = loaded.inference
-            return LogDataset(folder, loaded.policy, inference.units.tolist(), inference.heuristic)
+            return LogDataset(folder, loaded.inference)
         except (BadInputError, KeyError) as error:
             LOG.error("decisions of %s are in the journal only: %s", name, error)
             return None
@@ -198,7 +197,7 @@ def read_journal(folder: Path, cluster: str | None = None) -> PageData:
         raise BadInputError(str(folder), "holds no journal", remedy)
     ledger = Ledger()
     for record in _newest(paths):
-        records = ClusterRecords()
+        records = ClusterRecords[Record]()
         records.count(record.answer)
         records.records.append(record)
         ledger.add("journal", [], {record.state.cluster: records})
