@@ -9,10 +9,10 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from html import escape
-from typing import Any
 from urllib.parse import urlencode
+
+from msgspec import Struct, convert
 
 from rlsched.report import markup
 from rlsched.report.markup import fact_list, section
@@ -38,11 +38,11 @@ from rlsched.serve.page.listing import count_failures, decisions_table, queue_ta
 from rlsched.serve.page.schedule import arrange
 from rlsched.serve.page.style import POLICY, RENEWED_S, SCRIPT, STYLE
 
+SIDE_BY_SIDE = '<div class="charts">{}</div>'  # if there is room
 ONE_STATE = "<p>Drawn as soon as there are states of two times.</p>"
 
 
-@dataclass(frozen=True)
-class PolicyInfo:
+class PolicyInfo(Struct, frozen=True):
     """A policy on the page; see `policy_store.describe_policies`."""
 
     name: str
@@ -53,13 +53,7 @@ class PolicyInfo:
     units: list[int]
     resources: list[str]
     tick_s: int
-    horizon: int
-
-    @classmethod
-    def of(cls, description: dict[str, Any]) -> PolicyInfo:
-        """From its description."""
-        values = {field.name: description[field.name] for field in fields(cls)}
-        return cls(**values | {"horizon": description["horizon"] or 0})
+    horizon: int | None
 
 
 def page(policies: list[dict[str, object]], data: PageData, *, live: bool = True) -> str:
@@ -70,18 +64,21 @@ def page(policies: list[dict[str, object]], data: PageData, *, live: bool = True
     clock = time.time() if live else None
     records = sorted(data.recent.records, key=lambda record: record.at)
     timeline = by_time(records)
-    known = [PolicyInfo.of(description) for description in policies]
+    known = convert(policies, list[PolicyInfo])
     policy = known[0]
     if timeline:
         policy = next((info for info in known if info.name == timeline[-1].policy), policy)
         title = f"{inert(data.cluster)}: decisions of policy {inert(policy.name)}"
-        parts = [
-            _head(title, policy, timeline[-1], data, clock),
-            *_body(policy, records, timeline, data, clock),
-        ]
+        parts = [_head(title, policy, timeline[-1], data, clock)]
+        parts += _body(policy, records, timeline, data, clock)
     elif data.cluster is not None:
         title = f"{inert(data.cluster)}: decisions of policy {inert(policy.name)}"
-        parts = [f"<h1>{title}</h1>\n{_cluster_links(data, live=live)}", _without_records(data.recent.states)]
+        states = count_of(data.recent.states, "state")
+        without_records = (
+            f"<p>{states} decided, none of which is shown here: they come faster than the page can show them."
+            " The next one that is recorded appears here.</p>"
+        )
+        parts = [f"<h1>{title}</h1>\n{_cluster_links(data, live=live)}", without_records]
     else:
         title = f"{inert(policy.name)}: nothing was decided yet"
         parts = [f"<h1>{title}</h1>", _how_to_ask(policy)]
@@ -104,22 +101,19 @@ def _whole(title: str, main: str, *, live: bool) -> str:
 
 def _head(title: str, policy: PolicyInfo, newest: Record, data: PageData, clock: float | None) -> str:
     """The policy, its mode, and the age of the newest state."""
+    heuristic = inert(policy.fallback)
+    mode = f"the policy decides; where it fails, {heuristic} does"
+    if newest.answer.because == SHADOW:
+        mode = f"shadow: {heuristic} decides, the policy is its shadow"
     facts = {
         "Policy": f"{inert(policy.name)}, trained on {inert(policy.scenario)}",
         "Version": inert(newest.version),
-        "Mode": _mode(policy, newest),
+        "Mode": mode,
         "Newest state": time_tag(newest.at, clock),
     }
     if clock is not None:
         facts["Replicas"] = f"{data.replicas:,}"
     return f"<h1>{title}</h1>\n{_cluster_links(data, live=clock is not None)}{fact_list(facts)}"
-
-
-def _mode(policy: PolicyInfo, newest: Record) -> str:
-    heuristic = inert(policy.fallback)
-    if newest.answer.because == SHADOW:
-        return f"shadow: {heuristic} decides, the policy is its shadow"
-    return f"the policy decides; where it fails, {heuristic} does"
 
 
 def _cluster_links(data: PageData, *, live: bool) -> str:
@@ -147,41 +141,29 @@ def _body(
     points = [point(record, policy.units) for record in timeline]
     axis = span(points, newest.state.now)
     _, _, units = units_now(newest, policy.units)
-    power = ahead_charts(newest.state, newest.answer, policy.tick_s, policy.horizon, resource)
+    power = ahead_charts(newest.state, newest.answer, policy.tick_s, policy.horizon or 0, resource)
+    queue = ONE_STATE
     if axis:
         power += battery_chart(points, axis)
+        queue = SIDE_BY_SIDE.format(queue_charts(points, axis, resource))
     return [
         _tiles(records, points, units, data),
         section("Schedule", draw_schedule(arrange(newest.state, newest.answer, units), resource)),
-        section(
-            "Queue",
-            (_charts(queue_charts(points, axis, resource)) if axis else ONE_STATE)
-            + queue_table(newest, policy.resources),
-        ),
-        section("Power", _charts(power) if power else ""),
+        section("Queue", queue + queue_table(newest, policy.resources)),
+        section("Power", SIDE_BY_SIDE.format(power) if power else ""),
         section("Decisions", decisions_table(records, clock)),
         section("Agreement", agreement_chart(points, axis) if axis else ONE_STATE),
     ]
 
 
-def _charts(drawn: str) -> str:
-    """Side by side if there is room."""
-    return f'<div class="charts">{drawn}</div>'
-
-
 def _tiles(records: Sequence[Record], points: Sequence[Point], units: int | None, data: PageData) -> str:
     """The most important figures."""
     recent, newest = data.recent, points[-1]
-    started = {
-        decision.job
-        for record in records
-        for decision in record.answer.decisions
-        if decision.action == "start"
-    }
+    decisions = (decision for record in records for decision in record.answer.decisions)
+    started = {decision.job for decision in decisions if decision.action == "start"}
     agreed = f"{number(round(100 * recent.agreed / recent.compared, 1))} %" if recent.compared else "–"  # noqa: RUF001
-    causes = ", ".join(
-        f"{inert(name, 40)} {times:,}" for name, times in count_failures(records).most_common(3)
-    )
+    failures = count_failures(records).most_common(3)
+    causes = ", ".join(f"{inert(name, 40)} {times:,}" for name, times in failures)
     tiles = [
         ("states decided", f"{recent.states:,}", f"{len(records):,} of them shown here", False),
         ("jobs started", f"{len(started):,}", f"in the last {count_of(len(records), 'state')}", False),
@@ -196,14 +178,6 @@ def _tiles(records: Sequence[Record], points: Sequence[Point], units: int | None
         for name, value, note, bad in tiles
     )
     return f'<ul class="tiles">{items}</ul>'
-
-
-def _without_records(states: int) -> str:
-    """The text for a cluster without records: states came faster than replicas send them."""
-    return (
-        f"<p>{count_of(states, 'state')} decided, none of which is shown here: they come faster than the"
-        " page can show them. The next one that is recorded appears here.</p>"
-    )
 
 
 def _how_to_ask(policy: PolicyInfo) -> str:

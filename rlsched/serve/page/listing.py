@@ -27,14 +27,9 @@ NOTHING = "–"  # noqa: RUF001 - the usual sign for a missing figure
 WORDS = {"start": "starts", "reserve": "units reserved for it", "plan": "planned", "suspend": "suspended"}
 
 
-def failed(answer: Answer) -> bool:
-    """Whether the policy failed to decide."""
-    return answer.agrees is None
-
-
 def count_failures(records: Sequence[Record]) -> Counter[str]:
     """Kind of failure of the policy -> records with it."""
-    failures = (record.answer.because or "unknown" for record in records if failed(record.answer))
+    failures = (record.answer.because or "unknown" for record in records if record.answer.agrees is None)
     return Counter(because.partition(":")[0] for because in failures)
 
 
