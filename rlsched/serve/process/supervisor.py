@@ -16,9 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rlsched.learn.interrupts import leave_terminal
@@ -124,33 +124,21 @@ class Supervised:
         return bool(poll.poll(0))
 
 
+@dataclass(eq=False)
 class Supervisor:
-    """The first process, which runs a command as the second one.
+    """The first process, which runs a command as the second one."""
 
-    Args:
-        config: settings of the service.
-        host: the service listens at.
-        listening: its socket; None: Serve opens one.
-        say: writes a line for the user.
-        waiting: whether clients may wait already.
-        command: of the second process.
-        gate: its results, in figures.
-    """
+    config: ServeConfig
+    host: str  # the service listens at
+    listening: socket.socket | None  # None: Serve opens one
+    say: Callable[[str], None]  # writes a line for the user
+    _: KW_ONLY
+    waiting: bool  # whether clients may wait already
+    command: Sequence[str]
+    gate: Mapping[str, Any] = field(default_factory=dict)  # its results, in figures
 
-    def __init__(
-        self,
-        config: ServeConfig,
-        host: str,
-        listening: socket.socket | None,
-        say: Callable[[str], None],
-        *,
-        waiting: bool,
-        command: Sequence[str],
-        gate: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        self._config, self._host, self._listening = config, host, listening
-        self._say_line, self._command, self._gate = say, command, dict(gate)
-        self._answered, self._over, self._announced, self._restarts = waiting, False, False, 0
+    def __post_init__(self) -> None:
+        self._answered, self._over, self._announced, self._restarts = self.waiting, False, False, 0
         self._since: float | None = None  # replicas answer, in this start
         self._process: subprocess.Popen[bytes] | None = None
         self._interim: Interim | None = None
@@ -186,7 +174,7 @@ class Supervisor:
                         name, _, logs = rest.partition(" ")
                         restarts = self._restart(f"Ray's {name}", f"look into {logs}, and start again")
                         # A log can be written by one process only, so it ends first.
-                        if name == GCS and self._interim is not None and self._config.log is None:
+                        if name == GCS and self._interim is not None and self.config.log is None:
                             self._interim.wait()
                     else:
                         fails = fails or word == FAILS
@@ -217,16 +205,16 @@ class Supervisor:
 
     def _start(self, its_end: socket.socket) -> subprocess.Popen[bytes]:
         """Start the second process, with its end of the connection."""
-        listening = -1 if self._listening is None else self._listening.fileno()
+        listening = -1 if self.listening is None else self.listening.fileno()
         fields = {
             "parent": its_end.fileno(),
             "listening": listening,
-            "config": self._config.model_dump(mode="json"),
-            "gate": self._gate,
+            "config": self.config.model_dump(mode="json"),
+            "gate": dict(self.gate),
             "announced": self._announced,
         }
         return subprocess.Popen(
-            self._command,
+            self.command,
             env=os.environ | {SUPERVISED: json.dumps(fields)},
             stdin=subprocess.DEVNULL,
             pass_fds=[descriptor for descriptor in (its_end.fileno(), listening) if descriptor >= 0],
@@ -256,14 +244,14 @@ class Supervisor:
     def _say(self, text: str) -> None:
         """Write a line for the user, if the terminal is still open."""
         with suppress(OSError):
-            self._say_line(text)
+            self.say(text)
 
     def _start_interim(self) -> None:
         if self._interim is not None and not self._interim.is_alive():
             self._end_interim()
-        if self._listening is not None and self._interim is None:
+        if self.listening is not None and self._interim is None:
             try:
-                self._interim = Interim(self._config.at(self._host), self._listening)
+                self._interim = Interim(self.config.at(self.host), self.listening)
             except OSError as error:  # there may be no memory for it now; replicas may still come
                 self._say(f"no interim process until replicas answer: {error}")
 
