@@ -19,9 +19,8 @@ from rlsched.cli.bench_figures import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import NetworkPolicy, load_policy
-from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
-from rlsched.serve.api.schema import ClusterState
+from rlsched.serve.api.schema import BatchRequest, ClusterState
 from rlsched.serve.artefact import example_request
 from rlsched.serve.load import Load, LoadJob, load_of
 from rlsched.serve.process.ports import free_ports

@@ -16,9 +16,8 @@ from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario
-from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
-from rlsched.serve.api.schema import Answer, ClusterState
+from rlsched.serve.api.schema import Answer, BatchRequest, ClusterState
 from rlsched.serve.artefact import export_policy
 from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.settings import ServeConfig

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 from msgspec.structs import fields
 
-from rlsched.serve.api.batch_schema import BatchRequest, ClusterColumns
 from rlsched.serve.api.requests import COLUMN_LISTS, LISTS, to_columns
-from rlsched.serve.api.schema import Cluster, ClusterState
+from rlsched.serve.api.schema import BatchRequest, Cluster, ClusterColumns, ClusterState
 from rlsched.serve.decide.batch import Batch
 from rlsched.serve.decide.inference import Proposal
 from rlsched.serve.ledger.records import MAX_RECORDS_PER_REQUEST

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from rlsched.errors import BadInputError
-from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
-from rlsched.serve.api.schema import PlannedJob, RunningJob, WaitingJob
+from rlsched.serve.api.schema import BatchRequest, PlannedJob, RunningJob, WaitingJob
 from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.settings import ServeConfig
 

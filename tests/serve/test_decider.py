@@ -15,9 +15,8 @@ from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.session import Choice, open_session
 from rlsched.learn.config.sections import Network
 from rlsched.learn.policy import NetworkPolicy
-from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
-from rlsched.serve.api.schema import ClusterState, Decision, RunningJob, WaitingJob
+from rlsched.serve.api.schema import BatchRequest, ClusterState, Decision, RunningJob, WaitingJob
 from rlsched.serve.decide.clusters import Id
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.decide.inference import BatchInference, Proposal, loaded

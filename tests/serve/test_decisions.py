@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import state_getter, to_columns
-from rlsched.serve.api.schema import Answer, RunningJob, WaitingJob
+from rlsched.serve.api.schema import Answer, BatchRequest, RunningJob, WaitingJob
 from rlsched.serve.decide.policy_store import PolicyStore
 
 from .states import Ask, green_state, reasons, started, state

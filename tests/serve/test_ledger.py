@@ -6,10 +6,10 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import (
     Answer,
+    BatchRequest,
     ClusterState,
     Decision,
     DecisionRequest,

@@ -18,11 +18,18 @@ from starlette.types import Receive, Scope, Send
 
 from rlsched.errors import BadInputError
 from rlsched.serve.api.admission import Bodies, GoneError, Hosts, RefusedError, check_json
-from rlsched.serve.api.batch_schema import BatchRequest, BatchResponse, ClusterColumns
 from rlsched.serve.api.pages import JSON, make_pages
 from rlsched.serve.api.repeated_keys import check_repeats
 from rlsched.serve.api.requests import COLUMN_LISTS, LISTS, check_batch
-from rlsched.serve.api.schema import Answer, ClusterState, DecisionRequest, Problem
+from rlsched.serve.api.schema import (
+    Answer,
+    BatchRequest,
+    BatchResponse,
+    ClusterColumns,
+    ClusterState,
+    DecisionRequest,
+    Problem,
+)
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue, BusyError
 from rlsched.serve.decide.policy_store import PolicyStore

@@ -13,8 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
 import rlsched
-from rlsched.serve.api.batch_schema import BatchRequest, BatchResponse
-from rlsched.serve.api.schema import Answer, DecisionRequest, Problem
+from rlsched.serve.api.schema import Answer, BatchRequest, BatchResponse, DecisionRequest, Problem
 from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.policy_store import PolicyStore, describe_policies
 from rlsched.serve.ledger.client import LedgerAwayError, LedgerClient
@@ -81,7 +80,7 @@ def make_pages(store: PolicyStore, queue: BatchingQueue, ledger: LedgerClient, i
 
 
 def describe_api(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description of the service; bodies are those of `schema` and `batch_schema`."""
+    """The OpenAPI description of the service; bodies are those of `schema`."""
     description = get_openapi(
         title="rlsched",
         version=rlsched.__version__,

@@ -12,14 +12,18 @@ from msgspec.structs import astuple, fields
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray
-from rlsched.serve.api.batch_schema import (
+from rlsched.serve.api.schema import (
     BatchRequest,
+    Cluster,
     ClusterColumns,
+    ClusterState,
+    PlannedJob,
     PlannedJobs,
+    RunningJob,
     RunningJobs,
+    WaitingJob,
     WaitingJobs,
 )
-from rlsched.serve.api.schema import Cluster, ClusterState, PlannedJob, RunningJob, WaitingJob
 
 Request = ClusterState | BatchRequest
 """One cluster (a `DecisionRequest` is a state, too) or many."""

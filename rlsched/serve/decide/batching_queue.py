@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from rlsched.errors import BadInputError
-from rlsched.serve.api.batch_schema import BatchRequest
 from rlsched.serve.api.requests import num_clusters
-from rlsched.serve.api.schema import Answer, DecisionRequest
+from rlsched.serve.api.schema import Answer, BatchRequest, DecisionRequest
 from rlsched.serve.decide.policy_store import LoadedPolicy
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeLimits
 
