@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,10 +17,11 @@ from matplotlib.ticker import MaxNLocator, MultipleLocator
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.report.packing import pack
 from rlsched.report.style import INK, MUTED, house_style, new_figure, right_title, shortened, time_axis
-from rlsched.report.words import TimeUnit, time_unit, written
+from rlsched.report.words import time_unit, written
 from rlsched.sim.metrics import Played, job_metrics
 
 Colour = Literal["wait", "size"]
+Clock = Callable[[IntArray], FloatArray]
 
 WIDTH_IN, PANEL_IN, LEGEND_IN = 12.0, 3.6, 0.7
 
@@ -61,47 +62,34 @@ def draw_gantt(gantt: Gantt) -> Figure:
     if not gantt.schedules or any(len(schedule.jobs) == 0 for schedule in gantt.schedules):
         raise ValueError(f"{gantt.title}: nothing to draw: give at least one schedule with jobs")
     first = min(int(schedule.jobs.submit.min()) for schedule in gantt.schedules)
-    last = max(int(_end(schedule).max()) for schedule in gantt.schedules)
+    # jobs that never started count by their submit time
+    ends = [np.where(s.start >= 0, s.start + s.jobs.runtime, s.jobs.submit).max() for s in gantt.schedules]
+    last = int(max(ends))
     unit = time_unit((last - first) * gantt.tick_s)
     names, edges = _bins(gantt)
     shades = ListedColormap(_SHADES[: len(names)])
+
+    def clock(ticks: IntArray) -> FloatArray:
+        """Time since the first submit, in the unit of the axis."""
+        return (ticks - first).astype(np.float64) * (gantt.tick_s / unit.seconds)
+
     with house_style():
         panels = len(gantt.schedules)
         figure = new_figure(WIDTH_IN, PANEL_IN * panels + LEGEND_IN, gantt.title, hspace=0.05)
-        grid = figure.add_gridspec(2 * panels, 1, height_ratios=[4.2, 1.0] * panels)
-        all_axes: list[Axes] = []
-        queues: list[Axes] = []
+        all_axes = list(figure.subplots(2 * panels, 1, sharex=True, height_ratios=[4.2, 1.0] * panels))
         longest = 1.0
-        for k, schedule in enumerate(gantt.schedules):
-            clock = _Clock(first, gantt.tick_s, unit)
-            chart = figure.add_subplot(grid[2 * k], sharex=all_axes[0] if all_axes else None)
-            queue = figure.add_subplot(grid[2 * k + 1], sharex=chart, sharey=queues[0] if queues else None)
+        for schedule, chart, queue in zip(gantt.schedules, all_axes[::2], all_axes[1::2], strict=True):
             _draw_jobs(chart, schedule, gantt, clock, shades, edges)
             longest = max(longest, _draw_queue(queue, schedule, clock, last))
-            all_axes += [chart, queue]
-            queues.append(queue)
-        queues[0].set_ylim(0, 1.05 * longest)  # shared by all panels
-        _time_axis(all_axes, (last - first) * gantt.tick_s / unit.seconds, unit)
+        span = (last - first) * gantt.tick_s / unit.seconds
+        for axes in all_axes:
+            axes.set_xlim(0, span * 1.005 if span else 1.0)
+            time_axis(axes, span, unit, "x")
+        for axes in all_axes[1::2]:
+            axes.set_ylim(0, 1.05 * longest)
+        all_axes[-1].set_xlabel(f"time since the first submit ({unit.name})")
         _legend(figure, all_axes, gantt, shades, names)
     return figure
-
-
-@dataclass(frozen=True)
-class _Clock:
-    """Converts ticks to the time axis: time since the first submit, in its unit."""
-
-    first: int
-    tick_s: int
-    unit: TimeUnit
-
-    def __call__(self, ticks: IntArray) -> FloatArray:
-        return (ticks - self.first).astype(np.float64) * (self.tick_s / self.unit.seconds)
-
-
-def _end(schedule: Schedule) -> IntArray:
-    """(jobs,) ticks at which jobs end; submit ticks of jobs that never started."""
-    jobs, start = schedule.jobs, schedule.start
-    return np.where(start >= 0, start + jobs.runtime, jobs.submit)
 
 
 def _bins(gantt: Gantt) -> tuple[tuple[str, ...], FloatArray]:
@@ -124,7 +112,7 @@ def _level(schedule: Schedule, gantt: Gantt, edges: FloatArray) -> IntArray:
 
 
 def _draw_jobs(
-    axes: Axes, schedule: Schedule, gantt: Gantt, clock: _Clock, shades: ListedColormap, edges: FloatArray
+    axes: Axes, schedule: Schedule, gantt: Gantt, clock: Clock, shades: ListedColormap, edges: FloatArray
 ) -> None:
     jobs, start = schedule.jobs, schedule.start
     bars = np.array(pack(jobs, start, gantt.processors), dtype=np.int64).reshape(-1, 3)
@@ -134,19 +122,13 @@ def _draw_jobs(
     corners = np.stack([x0, low, x0, high, x1, high, x1, low], axis=1).reshape(-1, 4, 2)
     # borders separate neighbours, but must not hide thousands of thin bars
     border = float(np.clip(120.0 / max(len(bars), 1), 0.12, 0.6))
-    axes.add_collection(
-        PolyCollection(
-            list(corners),
-            facecolors=shades(_level(schedule, gantt, edges)[rows]),
-            edgecolors="white",
-            linewidths=border,
-        )
-    )
+    colours = shades(_level(schedule, gantt, edges)[rows])
+    bodies = PolyCollection(list(corners), facecolors=colours, edgecolors="white", linewidths=border)
+    axes.add_collection(bodies)
     axes.set_ylim(0, gantt.processors)
     axes.set_ylabel("processors")
     quarters = MultipleLocator(gantt.processors // 4) if gantt.processors % 4 == 0 else None
     axes.yaxis.set_major_locator(quarters or MaxNLocator(nbins=5, integer=True))
-    axes.tick_params(labelbottom=False)
     axes.spines["bottom"].set_visible(False)
     axes.set_facecolor("#f8f9fb")
     axes.set_title(shortened(schedule.name), fontsize=10.5, color=INK)
@@ -168,7 +150,7 @@ def _facts(schedule: Schedule, gantt: Gantt) -> str:
     return "   ·   ".join(facts)
 
 
-def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> float:
+def _draw_queue(axes: Axes, schedule: Schedule, clock: Clock, end: int) -> float:
     """Draw the number of waiting jobs over time; returns the longest queue."""
     jobs, start = schedule.jobs, schedule.start
     started = start[start >= 0]
@@ -196,15 +178,6 @@ def _draw_queue(axes: Axes, schedule: Schedule, clock: _Clock, end: int) -> floa
     axes.set_ylabel("waiting")
     axes.yaxis.set_major_locator(MaxNLocator(nbins=2, integer=True))
     return float(waiting.max())
-
-
-def _time_axis(all_axes: list[Axes], span: float, unit: TimeUnit) -> None:
-    for axes in all_axes:
-        axes.set_xlim(0, span * 1.005 if span else 1.0)
-        time_axis(axes, span, unit, "x")
-    for axes in all_axes[1:-1:2]:
-        axes.tick_params(labelbottom=False)
-    all_axes[-1].set_xlabel(f"time since the first submit ({unit.name})")
 
 
 def _legend(

@@ -34,6 +34,7 @@ from rlsched.report.panels import (
 )
 from rlsched.report.style import INK, MUTED, house_style, new_figure, right_title, shortened, time_axis
 from rlsched.report.words import number
+from rlsched.sim.simulator import VectorSimulator
 
 WIDTH_IN, HEAD_IN, LEGEND_IN = 12.0, 0.45, 0.75
 LEGEND_COLUMNS = 6
@@ -103,21 +104,19 @@ def _draw(
     with house_style():
         height = HEAD_IN + LEGEND_IN + groups * (sum(heights) + 0.35)
         figure = new_figure(WIDTH_IN, height, timeline.title, hspace=0.03, wspace=0.04)
-        grid = figure.add_gridspec(groups * len(panels), columns, height_ratios=heights * groups)
-        lines: list[list[Axes]] = [[] for _ in panels]
-        for k, history in enumerate(histories):
-            for line, panel in enumerate(panels):
-                place = grid[line, k] if in_columns else grid[k * len(panels) + line, 0]
-                axes = figure.add_subplot(place, sharey=lines[line][0] if lines[line] else None)
-                top = axes.get_ylim()[1] if lines[line] else 0.0
+        grid = figure.subplots(groups * len(panels), columns, squeeze=False, height_ratios=heights * groups)
+        rows = grid.T if in_columns else grid.reshape(groups, -1)  # (history, panel)
+        for k, (history, row) in enumerate(zip(histories, rows, strict=True)):
+            for panel, axes in zip(panels, row, strict=True):
                 panel.draw(axes, history, grain)
-                axes.set_ylim(0, max(top, axes.get_ylim()[1]))
                 if k == 0 or not in_columns:
                     axes.set_ylabel(panel.label)
-                lines[line].append(axes)
-                last = line == len(panels) - 1 and (in_columns or k == len(histories) - 1)
-                _time_axis(axes, grain, named=last, most=7 if in_columns else 14)
-            _head(lines[0][k], history, facts(history), below=in_columns)
+                _time_axis(axes, grain, named=axes in grid[-1], most=7 if in_columns else 14)
+            _head(row[0], history, facts(history), below=in_columns)
+        for equal in rows.T:
+            top = max(axes.get_ylim()[1] for axes in equal)
+            for axes in equal:
+                axes.set_ylim(0, top)
         figure.align_ylabels()
         handles = [_handle(series) for panel in panels for series in panel.explained(histories)]
         columns = ceil(len(handles) / ceil(len(handles) / LEGEND_COLUMNS))
@@ -190,17 +189,14 @@ def film(
     if not knows_ticks(policy):
         raise BadInputError("--render", f"{policy.name} plays without a horizon", "end it in .png")
     drawn: list[Indexed] = []
-    record(
-        policy,
-        episode,
-        units,
-        ticks=frames,
-        look=lambda sim: drawn.append(draw_indexed(sim, 0, episode.jobs)),
-    )
+
+    def look(sim: VectorSimulator) -> None:
+        drawn.append(draw_indexed(sim, 0, episode.jobs))
+
+    record(policy, episode, units, ticks=frames, look=look)
     if not drawn:
-        raise BadInputError(
-            "--render", "the first episode was over at once: nothing to film", "end it in .png"
-        )
+        problem = "the first episode was over at once: nothing to film"
+        raise BadInputError("--render", problem, "end it in .png")
     return to_gif(drawn), len(drawn)
 
 
