@@ -25,11 +25,9 @@ from rlsched.learn.plan import check_limits
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.rllib.build import build_config, reports_of
 from rlsched.learn.rllib.engine import RllibEngine
-from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.learn.rllib.sampling import COSTS, LIMITED, log_limited
 from rlsched.learn.rllib.scale import EPISODES, REFERENCES, STREAM, Returns, expected_returns
-from rlsched.learn.rllib.transitions import Transitions
 from rlsched.scenario import Scenario
 from rlsched.scenario.terms import TERMS
 from rlsched.sim.simulator import VectorSimulator
@@ -76,7 +74,7 @@ class Setting:
     def batch(self, *multipliers: float) -> dict[str, torch.Tensor]:
         """The batch with these multipliers."""
         weigh(self.learner, multipliers)
-        made: dict[str, torch.Tensor] = self.learner.columns(Transitions.of(self.episodes, Memory()))
+        made: dict[str, torch.Tensor] = self.learner.columns(self.episodes)
         return made
 
 

@@ -31,10 +31,8 @@ from rlsched.learn.networks.critic import centres
 from rlsched.learn.networks.module import MaskedModule
 from rlsched.learn.rllib.build import build_config
 from rlsched.learn.rllib.learner import follow
-from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.minibatches import Minibatches
 from rlsched.learn.rllib.runner import BatchedEnvRunner
-from rlsched.learn.rllib.transitions import Transitions
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
 
@@ -73,7 +71,7 @@ class Setting:
             for episode in self.episodes
         ]
         self.learner: Any = self.config.build_learner(env=None, spaces=self.runner.get_spaces())
-        self.batch: dict[str, torch.Tensor] = self.learner.columns(Transitions.of(self.episodes, Memory()))
+        self.batch: dict[str, torch.Tensor] = self.learner.columns(self.episodes)
 
     def values(self, columns: dict[str, torch.Tensor]) -> NDArray[np.float32]:
         with torch.no_grad():

@@ -28,9 +28,7 @@ from rlsched.learn.networks.recurrent import RecurrentPolicy, Remembered, by_its
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.rllib.build import build_config
 from rlsched.learn.rllib.engine import RllibEngine
-from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.runner import BatchedEnvRunner
-from rlsched.learn.rllib.transitions import Transitions
 from rlsched.learn.warm_start import demonstrate
 from rlsched.scenario import Scenario
 from rlsched.sim.layout import Layout
@@ -288,9 +286,9 @@ def test_what_is_remembered_is_learned(brief: Scenario) -> None:
 def test_without_a_memory_there_are_no_sequences(brief: Scenario) -> None:
     config = build_config(brief, make_config({}, "test", TINY).resolve(brief), 2)
     runner = BatchedEnvRunner(config=config)
-    made = Transitions.of(runner.sample(), Memory())
-    assert len(made.lengths) == 0
-    assert made.states == {}
+    learner: Any = config.build_learner(env=None, spaces=runner.get_spaces())
+    batches = learner._create_iterator_if_necessary(training_data=TrainingData(episodes=runner.sample()))
+    assert batches.sequences is None
 
 
 def test_a_priority_function_cannot_remember(brief: Scenario) -> None:

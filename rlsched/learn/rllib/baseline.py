@@ -26,6 +26,31 @@ LEAST_SPREAD = 1e-3
 """Share of the batch's standard deviation that is added to that of an episode."""
 
 
+def without_shared_noise(
+    advantages: FloatArray, shared: IntArray | None, clock: FloatArray, ends: IntArray
+) -> tuple[FloatArray, float]:
+    """Standardise advantages; with replicas, subtract the replicas baseline.
+
+    Advantages are standardised by episode before the baseline, too: an outlier of one replica would otherwise
+    be the baseline of the others.
+
+    Args:
+        advantages: as in `replica_baseline`, like the other arguments.
+        shared: None without replicas.
+        clock: (row,)
+        ends: (piece,)
+
+    Returns:
+        Advantages (row,), and the share of their variance that the baseline leaves.
+    """
+    if shared is None:
+        return standardised(advantages), 1.0
+    scaled = standardised_by_episode(advantages, shared)
+    residual = scaled - replica_baseline(scaled, shared, clock, ends)
+    variance = float(residual.var() / (scaled.var() + 1e-12))
+    return standardised_by_episode(residual, shared), variance
+
+
 def replica_baseline(
     advantages: FloatArray, shared: IntArray, clock: FloatArray, ends: IntArray
 ) -> FloatArray:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from rlsched.jobs import IntArray
 from rlsched.sim.compiled import allocating
 
 FloatArray = NDArray[np.float32]
@@ -40,3 +43,55 @@ def advantages(
         running = rewards[t] + discounts[t] * following[t] - values[t] + discounts[t] * lambdas[t] * running
         result[t] = running
     return result
+
+
+class Pieces(NamedTuple):
+    """Rows of transitions that hold one piece of an episode after the other.
+
+    Attributes:
+        ends: (piece,) row of the last transition of each.
+        last: (row,) whether its piece ends with the transition.
+        ticks: (row,) duration of the transition.
+    """
+
+    ends: IntArray
+    last: NDArray[np.bool_]
+    ticks: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, ends: IntArray, clock: FloatArray, after: FloatArray) -> Pieces:
+        """The pieces that end in these rows.
+
+        Args:
+            ends: (piece,)
+            clock: (row,) ticks since the episode began, before the transition.
+            after: (piece,) ticks after its last transition.
+        """
+        last = np.zeros(len(clock), np.bool_)
+        last[ends] = True
+        before = clock.astype(np.float64)
+        return cls(ends, last, _following(before, after, ends) - before)
+
+    def advantages(
+        self, earned: FloatArray, values: FloatArray, after: FloatArray, gamma: float, gae_lambda: float
+    ) -> FloatArray:
+        """Advantages (row,) of rewards or of a cost, with gamma^k and lambda^k for a transition of k ticks.
+
+        Args:
+            earned: (row,) rewards or costs.
+            values: (row,) the critic's estimates.
+            after: (piece,) its estimates after the last transitions.
+            gamma: discount per tick.
+            gae_lambda: lambda per tick.
+        """
+        values, earned = np.ascontiguousarray(values), np.ascontiguousarray(earned)
+        discounts, lambdas = ((rate**self.ticks).astype(np.float32) for rate in (gamma, gae_lambda))
+        following = _following(values, after, self.ends)
+        return advantages(values, following, earned, self.last, discounts, lambdas)
+
+
+def _following(of_rows: NDArray[Any], of_ends: NDArray[Any], ends: IntArray) -> NDArray[Any]:
+    """Values (row,) after each transition: those of the next row, or of the piece that ends (piece,)."""
+    shifted = np.roll(of_rows, -1)
+    shifted[ends] = of_ends
+    return shifted

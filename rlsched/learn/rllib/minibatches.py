@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from torch import Tensor
 
@@ -24,6 +28,22 @@ class Sequences:
 
     lengths: Tensor
     states: dict[str, Tensor]
+
+    @classmethod
+    def of(cls, episodes: Sequence[SingleAgentEpisode], together: int, device: torch.device) -> Sequences:
+        """Cut pieces of episodes into sequences of `together` rows; the last of a piece may have fewer."""
+        starts = [np.arange(0, len(episode), together) for episode in episodes]
+        lengths = [
+            np.diff(first, append=len(episode)) for first, episode in zip(starts, episodes, strict=True)
+        ]
+        before: dict[str, list[NDArray[np.float32]]] = defaultdict(list)
+        for first, episode in zip(starts, episodes, strict=True):
+            # Outputs look back to before the first decision, also once a piece is cut.
+            outputs = episode.extra_model_outputs[Columns.STATE_OUT]
+            for name, values in outputs.data.items():
+                before[name].append(values[first + outputs.lookback - 1])
+        states = {name: torch.from_numpy(np.concatenate(of)).to(device) for name, of in before.items()}
+        return cls(torch.from_numpy(np.concatenate(lengths)).to(device), states)
 
     def rows(self, chosen: Tensor) -> Tensor:
         """Row indices (row,) of the chosen sequences, one after the other."""

@@ -1,7 +1,7 @@
 """CoCoRL: PPO with costs within limits, each with a multiplier under PID control [Venkataswamy 2023, 6].
 
 The advantage of a decision is that of its reward less those of its costs times their multipliers. A PID
-controller moves the multipliers between batches [Stooke et al. 2020]; see `PlayedLearner.within_limits`.
+controller moves the multipliers between batches [Stooke et al. 2020]; see `PlayedLearner.columns`.
 """
 
 from __future__ import annotations

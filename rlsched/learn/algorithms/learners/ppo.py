@@ -14,7 +14,7 @@ connector, and again to shuffle it. Here it is copied once, and minibatches are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,43 +26,25 @@ from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.learner.learner import ENTROPY_KEY, POLICY_LOSS_KEY, VF_LOSS_KEY
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from torch import Tensor
 
 from rlsched.learn.networks.critic import two_hot
-from rlsched.learn.rllib.baseline import replica_baseline, standardised, standardised_by_episode
-from rlsched.learn.rllib.gae import advantages
+from rlsched.learn.rllib.baseline import without_shared_noise
+from rlsched.learn.rllib.gae import Pieces
 from rlsched.learn.rllib.learner import LeanLearner
 from rlsched.learn.rllib.losses import Losses
 from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.minibatches import Minibatches, Sequences
 from rlsched.learn.rllib.ray_compat import optimizers
-from rlsched.learn.rllib.transitions import Timing, Transitions
+from rlsched.learn.rllib.sampling import COSTS, SHARED
 
 ANNEALED = 0.5
 """Share of a run after which the temperature stays at its final value."""
 
 VALUED_AT_ONCE = 512
 """Rows of one call of the critic, so that its intermediates fit into a core's cache."""
-
-
-def replica_advantages(
-    advantages: NDArray[np.float32], played: Transitions
-) -> tuple[NDArray[np.float32], float]:
-    """Standardise advantages; with replicas, subtract the replicas baseline.
-
-    Advantages are standardised by episode before the baseline, too: an outlier of one replica would otherwise
-    be the baseline of the others.
-
-    Returns:
-        Advantages (row,), and the share of their variance that the baseline leaves.
-    """
-    if not len(played.shared):
-        return standardised(advantages), 1.0
-    scaled = standardised_by_episode(advantages, played.shared)
-    residual = scaled - replica_baseline(scaled, played.shared, played.obs[:, -1], played.ends)
-    variance = float(residual.var() / (scaled.var() + 1e-12))
-    return standardised_by_episode(residual, played.shared), variance
 
 
 def lambda_of(learner_settings: Mapping[str, Any]) -> float:
@@ -101,121 +83,69 @@ class PlayedLearner(LeanLearner):
         minibatch_size: int | None = None,
         **kwargs: Any,
     ) -> Minibatches:
-        together = self.module[DEFAULT_MODULE_ID].unwrapped().together
-        played = Transitions.of(training_data.episodes, self.memory, together)
-        columns = self.columns(played)
-        rows = len(columns[Columns.OBS])
-        sequences = self.sequences(played) if together else None
-        return Minibatches(columns, minibatch_size or rows, num_epochs, num_total_minibatches, sequences)
+        episodes, together = training_data.episodes, self.module[DEFAULT_MODULE_ID].unwrapped().together
+        columns = self.columns(episodes)
+        size = minibatch_size or len(columns[Columns.OBS])
+        sequences = Sequences.of(episodes, together, self.device) if together else None
+        return Minibatches(columns, size, num_epochs, num_total_minibatches, sequences)
 
-    def sequences(self, played: Transitions) -> Sequences:
-        """Training sequences of a recurrent module, on the learner's device."""
-        states = {name: torch.from_numpy(of).to(self.device) for name, of in played.states.items()}
-        return Sequences(torch.from_numpy(played.lengths).to(self.device), states)
+    def columns(self, episodes: Sequence[SingleAgentEpisode]) -> dict[str, Tensor]:
+        """Columns of the batch on the learner's device, with standardised advantages and value targets.
 
-    def columns(self, played: Transitions) -> dict[str, Tensor]:
-        """Columns of the batch on the learner's device, with standardised advantages and value targets."""
-        device = self.device
-        obs = torch.from_numpy(played.obs).to(device)
-        after = torch.from_numpy(played.after).to(device)
-        arrays = {Columns.ACTIONS: played.actions, Columns.ACTION_LOGP: played.logp}
-        arrays |= self.advantages_and_targets(played, obs, after, Timing.of(played))
-        return {Columns.OBS: obs} | {name: torch.from_numpy(of).to(device) for name, of in arrays.items()}
-
-    def advantages_and_targets(
-        self, played: Transitions, obs: Tensor, after: Tensor, timing: Timing
-    ) -> dict[str, NDArray[Any]]:
-        """Compute standardised advantages and value targets.
+        The advantages of costs, times their multipliers, are subtracted from those of rewards. The effect of
+        a multiplier does not depend on the unit of its cost (`Constraint.weight`). With advantages that are
+        standardised separately, it would depend on the noise of each.
 
         Args:
-            played: the transitions.
-            obs: (row, size) observations, on the learner's device.
-            after: (piece, size) observations after the last transitions, likewise.
-            timing: of the transitions.
-        """
-        values, following = self.expected(played, obs, after)
-        lam = lambda_of(self.config.learner_config_dict)
-        advantages = self.beyond_expected(
-            played, played.rewards, values[:, 0], following[:, 0], timing.share(lam), timing
-        )
-        targets = advantages + values[:, 0]
-        self.explained_variance = float(1.0 - advantages.var() / targets.var())
-        if played.costs.shape[1]:
-            advantages, targets = self.within_limits(played, advantages, targets, values, following, timing)
-        gained, self.noise_left = replica_advantages(advantages, played)
-        return {Postprocessing.VALUE_TARGETS: targets, Postprocessing.ADVANTAGES: gained}
-
-    def within_limits(
-        self,
-        played: Transitions,
-        gained: NDArray[np.float32],
-        targets: NDArray[np.float32],
-        values: NDArray[np.float32],
-        following: NDArray[np.float32],
-        timing: Timing,
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Subtract the advantages of costs, times their multipliers; and compute all value targets.
-
-        The effect of a multiplier does not depend on the unit of its cost (`Constraint.weight`). With
-        advantages that are standardised separately, it would depend on the noise of each.
-
-        Args:
-            played: the transitions.
-            gained: (row,) advantages of rewards.
-            targets: (row,) value targets of rewards.
-            values: (row, 1 + cost) the critic's estimates.
-            following: (piece, 1 + cost) its estimates after the last transitions.
-            timing: of the transitions.
+            episodes: finalised pieces of episodes, whose transitions are the rows, piece by piece.
         """
         settings = self.config.learner_config_dict
-        cost_lambda = settings["settings"]["cost_lambda"]
-        lambdas = timing.share(lambda_of(settings) if cost_lambda is None else cost_lambda)
-        every = [targets]
-        for number, multiplier in enumerate(self.multipliers, 1):
-            costs = np.ascontiguousarray(played.costs[:, number - 1])
-            beyond = self.beyond_expected(
-                played, costs, values[:, number], following[:, number], lambdas, timing
-            )
-            every.append(beyond + values[:, number])
-            gained = gained - multiplier * settings["constraints"][number - 1].weight * beyond
-        return gained, np.stack(every, axis=1)
+        observed = [episode.get_observations() for episode in episodes]
+        ends = np.cumsum([len(episode) for episode in episodes]) - 1
+        shape = (int(ends[-1]) + 1, *observed[0].shape[1:])
+        obs = np.concatenate([of[:-1] for of in observed], out=self.memory.empty("obs", shape, np.float32))
+        after = np.stack([of[-1] for of in observed])  # (piece, size)
+        pieces = Pieces.of(ends, obs[:, -1], after[:, -1])
+
+        def joined(name: str) -> NDArray[Any]:
+            return np.concatenate([episode.get_extra_model_outputs(name) for episode in episodes])
+
+        outputs = episodes[0].extra_model_outputs
+        rewards = np.concatenate([episode.get_rewards() for episode in episodes]).astype(np.float32)
+        earned = [rewards, *(joined(COSTS).T if COSTS in outputs else ())]
+        tensors = {Columns.OBS: torch.from_numpy(obs).to(self.device)}
+        values, following = self.expected(tensors[Columns.OBS], torch.from_numpy(after).to(self.device))
+        following[[episode.is_terminated for episode in episodes]] = 0.0
+        lambdas = [lambda_of(settings)]
+        if len(earned) > 1:
+            cost_lambda = settings["settings"]["cost_lambda"]
+            lambdas += (len(earned) - 1) * [lambdas[0] if cost_lambda is None else cost_lambda]
+        gained = [  # (row,) of rewards and of each cost
+            pieces.advantages(amounts, values[:, k], following[:, k], settings["gamma"], lambdas[k])
+            for k, amounts in enumerate(earned)
+        ]
+        targets = [advantage + values[:, k] for k, advantage in enumerate(gained)]
+        self.explained_variance = float(1.0 - gained[0].var() / targets[0].var())
+        total = gained[0]
+        for k, advantage in enumerate(gained[1:]):
+            total = total - self.multipliers[k] * settings["constraints"][k].weight * advantage
+        shared = joined(SHARED) if SHARED in outputs else None
+        total, self.noise_left = without_shared_noise(total, shared, obs[:, -1], ends)
+        arrays = {
+            Columns.ACTIONS: np.concatenate([episode.get_actions() for episode in episodes]),
+            Columns.ACTION_LOGP: joined(Columns.ACTION_LOGP),
+            Postprocessing.VALUE_TARGETS: targets[0] if len(targets) == 1 else np.stack(targets, axis=1),
+            Postprocessing.ADVANTAGES: total,
+        }
+        return tensors | {name: torch.from_numpy(of).to(self.device) for name, of in arrays.items()}
 
     @torch.no_grad()
-    def expected(
-        self, played: Transitions, obs: Tensor, after: Tensor
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def expected(self, obs: Tensor, after: Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The critic's estimates before transitions (row, 1 + cost), and after the last (piece, 1 + cost)."""
         compute = self.module[DEFAULT_MODULE_ID].unwrapped().expected
         at_once = VALUED_AT_ONCE if self.device.type == "cpu" else len(obs)
         values = [compute({Columns.OBS: rows}) for rows in torch.split(obs, at_once)]
-        following = compute({Columns.OBS: after}).cpu().numpy()
-        following[played.terminated] = 0.0
-        return torch.cat(values).cpu().numpy(), following
-
-    def beyond_expected(
-        self,
-        played: Transitions,
-        earned: NDArray[np.float32],
-        values: NDArray[np.float32],
-        following: NDArray[np.float32],
-        lambdas: NDArray[np.float32],
-        timing: Timing,
-    ) -> NDArray[np.float32]:
-        """Advantages (row,) by GAE, of rewards or of a cost.
-
-        Args:
-            played: the transitions.
-            earned: (row,) rewards or costs.
-            values: (row,) the critic's estimates.
-            following: (piece,) its estimates after the last transitions.
-            lambdas: (row,) lambda of each transition.
-            timing: of the transitions.
-        """
-        values = np.ascontiguousarray(values)
-        discounts = timing.share(self.config.learner_config_dict["gamma"])
-        return advantages(
-            values, played.following(values, following), earned, timing.last, discounts, lambdas
-        )
+        return torch.cat(values).cpu().numpy(), compute({Columns.OBS: after}).cpu().numpy()
 
 
 class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
