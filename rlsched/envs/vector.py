@@ -81,6 +81,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
 
     Attributes:
         has_ended: (env,) whether the last step ended an episode.
+        reward_scale: factor of rewards, for trainers.
 
     Raises:
         BadInputError: the scenario or its workload cannot be used.
@@ -129,6 +130,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self._rngs = [seeding.np_random()[0] for _ in range(num_envs)]
         self._clock = np.zeros(num_envs)  # ticks since each episode began
         self.has_ended = np.zeros(num_envs, np.bool_)  # the next step begins another episode
+        self.reward_scale = 1.0
 
     def _show(self, layout: Layout) -> None:
         """Set the layout of observations: that of the simulator, or its public part."""
@@ -201,7 +203,8 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
             self._begin(k, self._next_episode(k))
         terminated, truncated = sim.terminated & ~restarted, sim.truncated & ~restarted
         self.has_ended = terminated | truncated
-        return self._observe(), sim.reward.copy(), terminated, truncated, self._info(self.has_ended, illegal)
+        rewards = sim.reward * self.reward_scale
+        return self._observe(), rewards, terminated, truncated, self._info(self.has_ended, illegal)
 
     def render(self) -> Any:
         """The first cluster as text (ansi) or as a (height, width, 3) uint8 picture (rgb_array)."""

@@ -10,6 +10,7 @@ faults are handled by RLlib.
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 import traceback
 import warnings
@@ -33,7 +34,7 @@ from rlsched.learn.rllib import sampling
 from rlsched.learn.rllib.fragment import Cut, Fragment, Observations, Ongoing, new_id
 from rlsched.learn.rllib.memory import HELD, Memory
 from rlsched.learn.rllib.ray_compat import exit_with_message
-from rlsched.learn.rllib.sampling import COSTS, LIMITED, SHARED, TrainingVectorEnv
+from rlsched.learn.rllib.sampling import COSTS, SHARED, TrainingVectorEnv
 
 RUNNER_STREAM = 0x72756E  # of the draws of actions
 
@@ -45,10 +46,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     """Samples fragments of fixed length from a `TrainingVectorEnv`.
 
     Attributes:
-        longest: largest number of steps of a fragment; None: no such limit.
+        longest: largest number of steps of a fragment.
     """
 
-    longest: int | None = None
+    longest = sys.maxsize
 
     def make_env(self) -> None:
         """Make the environments, and a random generator of actions that differs from other runners'."""
@@ -104,8 +105,7 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         elif clusters.replicas > 1:
             self.ongoing.copy(clusters.synchronise())
         ongoing = self.ongoing
-        length = -(-num_timesteps // self.num_envs)
-        length = length if self.longest is None else min(length, self.longest)
+        length = min(-(-num_timesteps // self.num_envs), self.longest)
         fragment = Fragment(ongoing.obs, ongoing.states, length, self.memory)
         runners = self.config.num_env_runners or 1
         before, finished = self.num_env_steps_sampled_lifetime, 0
@@ -122,16 +122,21 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
                     columns[SHARED] = clusters.shared + ((self.worker_index or 0) << WORKER_SHIFT)
                 following, rewards, terminated, truncated, info = clusters.step(actions)
                 obs = np.asarray(following)
-                if COSTS in info:
-                    columns[COSTS] = info[COSTS]
+                if clusters.terms:
+                    columns[COSTS] = clusters.costs()
                 fragment.write(actions, rewards, obs, columns)
                 ongoing.steps += 1
                 ongoing.returns += rewards
                 ended = terminated | truncated
                 if ended.any():
+                    limited = {env: clusters.limited(env) for env in np.flatnonzero(ended).tolist()}
                     obs = self._reset(options={"reset_mask": ended})
-                    self._end_episodes(fragment, ongoing, obs, np.flatnonzero(ended), terminated, info)
-                    finished += int(ended.sum())
+                    for env, amounts in limited.items():
+                        over = bool(terminated[env])
+                        cut = Cut(fragment.t, ongoing.ids[env], int(ongoing.steps[env]), over, not over)
+                        fragment.begin_again(env, cut, obs[env])
+                        self._finish(ongoing, env, info["metrics"][env], amounts)
+                    finished += len(limited)
                 ongoing.obs = obs
                 fragment.write_states(ongoing.states)
         for env, cuts in enumerate(fragment.cuts):
@@ -142,23 +147,6 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         self._log_env_steps(self._metrics_num_env_steps_sampled, length * self.num_envs)
         return fragment.episodes(clusters.single_observation_space, clusters.single_action_space)
 
-    def _end_episodes(
-        self,
-        fragment: Fragment,
-        ongoing: Ongoing,
-        obs: Observations,
-        envs: IntArray,
-        terminated: NDArray[np.bool_],
-        info: dict[str, Any],
-    ) -> None:
-        """Cut the episodes that ended with the last step of these environments, and report them."""
-        for env in envs.tolist():
-            over = bool(terminated[env])
-            cut = Cut(fragment.t, ongoing.ids[env], int(ongoing.steps[env]), over, not over)
-            fragment.begin_again(env, cut, obs[env])
-            limited = info[LIMITED][env] if LIMITED in info else {}
-            self._finish(ongoing, env, info["metrics"][env], limited)
-
     def _reset(self, **how: Any) -> Observations:
         obs, _ = self.clusters.reset(**how)
         return np.asarray(obs)
@@ -167,7 +155,10 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def _choose(
         self, ongoing: Ongoing, explore: bool, decisions: int
     ) -> tuple[IntArray, dict[str, NDArray[Any]]]:
-        """Actions (env,) of the module, and other columns for the learner, such as log probabilities."""
+        """Actions (env,) of the module, and other columns for the learner, such as log probabilities.
+
+        A draw of the no-op may hold for the next decision (`persistence`).
+        """
         recurrent = bool(ongoing.states)
         obs = torch.from_numpy(ongoing.obs).to(self._device)
         batch: dict[str, Any] = {Columns.OBS: obs.unsqueeze(1) if recurrent else obs}
@@ -187,21 +178,17 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         logits = logits.squeeze(1) if recurrent else logits
         if not explore:
             return logits.argmax(dim=1).numpy(), {}
-        actions, logp = self._draw(logits.numpy(), ongoing)
+        table, chances = logits.numpy(), self.draws.random(len(logits))
+        if (persistence := getattr(self.module, "persistence", 0.0)) == 0.0:
+            actions, logp = draw_actions(table, chances)
+        else:
+            chances = np.where(np.isnan(ongoing.noop_draws), chances, ongoing.noop_draws)
+            actions, logp = draw_actions(table, chances, self.draws.random(len(table)))
+            holds = (actions == table.shape[1] - 1) & (self.draws.random(len(table)) < persistence)
+            ongoing.noop_draws = np.where(holds, chances, np.nan)
         if (actions < 0).any():
             raise FloatingPointError("the policy gives no numbers any more: lower its learning rate")
         return actions, {Columns.ACTION_LOGP: logp}
-
-    def _draw(self, logits: NDArray[np.float32], ongoing: Ongoing) -> tuple[IntArray, NDArray[np.float32]]:
-        """Sample actions (env,) and their log probabilities; a draw of the no-op may hold (`persistence`)."""
-        chances, persistence = self.draws.random(len(logits)), getattr(self.module, "persistence", 0.0)
-        if persistence == 0.0:
-            return draw_actions(logits, chances)
-        chances = np.where(np.isnan(ongoing.noop_draws), chances, ongoing.noop_draws)
-        actions, logp = draw_actions(logits, chances, self.draws.random(len(logits)))
-        holds = (actions == logits.shape[1] - 1) & (self.draws.random(len(logits)) < persistence)
-        ongoing.noop_draws = np.where(holds, chances, np.nan)
-        return actions, logp
 
     def _choose_anything(self) -> tuple[IntArray, dict[str, NDArray[Any]]]:
         """Uniformly random legal actions (env,)."""

@@ -161,29 +161,16 @@ class TrainingVectorEnv(SchedulingVectorEnv):
             column[:] = column[source]
         return source
 
-    def step(
-        self, actions: IntArray
-    ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
-        """Advance every environment by one transition, with scaled rewards.
+    def costs(self) -> NDArray[np.float32]:
+        """(env, cost) scaled costs of the last transition, which also count towards `projected`."""
+        terms = self.simulator.terms
+        self.accrued -= terms[:, self.terms]
+        return (training_costs(terms, self.terms) * self.cost_scales).astype(np.float32)
 
-        With `cost_scales`, `info["costs"]` holds the scaled costs (env, cost). Where episodes have ended,
-        `info["limited"]` holds the amounts that are compared with limits: (env,) cost -> amount.
-        """
-        obs, reward, terminated, truncated, info = super().step(actions)
-        if self.terms:
-            self.accrued -= self.simulator.terms[:, self.terms]
-            info[COSTS] = (training_costs(self.simulator.terms, self.terms) * self.cost_scales).astype(
-                np.float32
-            )
-            if "metrics" in info:
-                ended = info["_metrics"]
-                costs = np.full(len(ended), None, object)
-                costs[ended] = [self._limited(env) for env in np.flatnonzero(ended).tolist()]
-                info |= {LIMITED: costs, f"_{LIMITED}": ended}
-        return obs, reward * self.reward_scale, terminated, truncated, info
-
-    def _limited(self, env: int) -> dict[str, float]:
-        """Cost with a limit -> the usual limit plus the episode's violation of its own limit."""
+    def limited(self, env: int) -> dict[str, float]:
+        """Cost with a limit -> the usual limit plus the violation of the limit of its episode."""
+        if not self.terms:
+            return {}
         played = self.simulator.played(env, self.episodes[env].jobs)
         return {
             name: usual
