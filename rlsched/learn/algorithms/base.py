@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
+from rlsched.learn.config.sections import LearningRates
 from rlsched.settings import Frozen, SettingError
 
 if TYPE_CHECKING:
@@ -177,6 +178,14 @@ class RllibAlgorithm(Algorithm):
     def parts_of_run(self, config: ResolvedConfig) -> tuple[int, ...]:
         """Decisions after which the learning rate begins anew, and those of the whole run."""
         return (config.steps,)
+
+    def learning_rates(self, config: ResolvedConfig) -> float | list[list[float]]:
+        """Learning rate over decisions, as RLlib takes it: it falls in each part of a run."""
+        settings, ends = config.section(LearningRates), self.parts_of_run(config)
+        schedule = []
+        for begin, end in zip((0, *(end + 1 for end in ends)), ends, strict=False):
+            schedule += [[begin, settings.learning_rate], [end, settings.final_learning_rate]]
+        return schedule
 
     def shorten(self, config: ResolvedConfig, rllib: Any, share: float) -> int | None:
         """Change RLlib's configuration so that an iteration has a share of its usual decisions.

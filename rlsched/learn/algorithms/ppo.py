@@ -193,6 +193,10 @@ class PpoAlgorithm(RllibAlgorithm):
             "train_batch_size_per_learner": self.batch(config) // max(1, config.learners),
         }
 
+    def learning_rates(self, config: ResolvedConfig) -> float:
+        """Initial learning rate; the learner lowers it (`TimedPPOLearner.set_run_fraction`)."""
+        return config.section(Ppo).learning_rate
+
     def shorten(self, config: ResolvedConfig, rllib: Any, share: float) -> int:
         """Shorten fragments: a batch is one fragment of every environment."""
         length = ceil(share * self.fragment(config))

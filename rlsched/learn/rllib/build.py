@@ -9,7 +9,7 @@ from ray.tune.registry import register_env
 
 from rlsched.envs.vector import observation_space
 from rlsched.learn.algorithms.base import RllibAlgorithm, RllibParts
-from rlsched.learn.config.sections import LearningRates, OfflineSettings
+from rlsched.learn.config.sections import OfflineSettings
 from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.networks.module import module_config
 from rlsched.learn.rllib.dataset import Dataset
@@ -79,7 +79,17 @@ def build_config(
     module["mean_costs"] = [constraint.mean for constraint in returns.constraints]
     module |= algorithm.module_settings(config)
     if algorithm.fragment(config) is not None:
-        described = _from_runners(parts.config, algorithm, scenario, config, iteration, returns)
+        constraints = returns.constraints if algorithm.limit_reports else ()
+        env_config = {
+            "scenario": scenario.model_dump(mode="json"),
+            "stream": (config.seed, iteration),
+            "reward_scale": returns.scale,
+            "replicas": config.sampling.replicas,
+            "candidates": config.sampling.candidates,
+            "limits": {constraint.name: constraint.limit for constraint in constraints},
+            "cost_scales": {constraint.name: constraint.scale for constraint in constraints},
+        }
+        described = _sampling(parts.config.environment(ENV_NAME, env_config=env_config), algorithm, config)
     else:
         described = _from_dataset(parts, scenario, config, num_resources, before, returns)
     return (
@@ -96,7 +106,7 @@ def build_config(
         .training(
             # Our learners discount by the ticks of a transition, so RLlib must not discount.
             gamma=1.0,
-            lr=_rates(algorithm, config),
+            lr=algorithm.learning_rates(config),
             grad_clip_by="global_norm",
             **algorithm.training(config, before),
         )
@@ -105,50 +115,14 @@ def build_config(
     )
 
 
-def _rates(algorithm: RllibAlgorithm, config: ResolvedConfig) -> list[list[float]]:
-    """Learning rate schedule over decisions: it falls to its last value in each part of a run.
-
-    The learner of ppo and cocorl sets its rates by the fraction of the run before every batch instead
-    (`TimedPPOLearner.set_run_fraction`).
-    """
-    settings, ends = config.section(LearningRates), algorithm.parts_of_run(config)
-    begins = [0, *(end + 1 for end in ends[:-1])]
-    falls = (
-        ([begin, settings.learning_rate], [end, settings.final_learning_rate])
-        for begin, end in zip(begins, ends, strict=True)
-    )
-    return [point for fall in falls for point in fall]
-
-
-def _from_runners(
-    described: AlgorithmConfig,
-    algorithm: RllibAlgorithm,
-    scenario: Scenario,
-    config: ResolvedConfig,
-    iteration: int,
-    returns: Returns,
+def _sampling(
+    described: AlgorithmConfig, algorithm: RllibAlgorithm, config: ResolvedConfig
 ) -> AlgorithmConfig:
-    """Add the environments and env runners of an algorithm that samples episodes."""
-    sampling, limited = config.sampling, bool(algorithm.limit_reports)
+    """Add the env runners of an algorithm that samples episodes."""
+    sampling = config.sampling
     decisions = 0 if algorithm.whole_iterations else config.decisions_per_iteration
     return (
-        described.environment(
-            ENV_NAME,
-            env_config={
-                "scenario": scenario.model_dump(mode="json"),
-                "stream": (config.seed, iteration),
-                "reward_scale": returns.scale,
-                "replicas": sampling.replicas,
-                "candidates": sampling.candidates,
-                "limits": {
-                    constraint.name: constraint.limit for constraint in returns.constraints if limited
-                },
-                "cost_scales": {
-                    constraint.name: constraint.scale for constraint in returns.constraints if limited
-                },
-            },
-        )
-        .env_runners(
+        described.env_runners(
             num_env_runners=sampling.runners,
             num_envs_per_env_runner=sampling.envs_per_runner,
             gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
@@ -163,10 +137,7 @@ def _from_runners(
             delay_between_env_runner_restarts_s=RESTART_DELAY_S,
             env_runner_health_probe_timeout_s=PROBE_S,
         )
-        .reporting(
-            min_time_s_per_iteration=0,
-            min_sample_timesteps_per_iteration=decisions,
-        )
+        .reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=decisions)
     )
 
 
