@@ -85,28 +85,22 @@ def learning_of(policies: Sequence[Path]) -> list[LearningCurves]:
     Raises:
         BadInputError: files of a run are damaged.
     """
-    pictures: list[LearningCurves] = []
+    curves: dict[tuple[str, tuple[tuple[str, float], ...]], list[Curve]] = {}
     for folder in _runs(policies):
         try:
             facts = parse_json(folder.validation.read_text("utf-8"))
             metric = facts["metric"]
-            heuristics = {_label(name): values[metric] for name, values in facts["heuristics"].items()}
+            heuristics = []
+            for name, values in facts["heuristics"].items():
+                heuristic, _, rule = name.partition(":")
+                heuristics.append((str(PolicyLabel(heuristic, rule or "greedy")), values[metric]))
             curve = curve_of(folder, metric)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadInputError(
-                str(folder.path),
-                f"its validation.json or metrics.csv is damaged ({error!r})",
-                "restore or move it",
-            ) from None
-        if not len(curve.all_steps):
-            continue
-        for k, picture in enumerate(pictures):
-            if (picture.metric, picture.heuristics) == (metric, heuristics):
-                pictures[k] = LearningCurves(metric, [*picture.curves, curve], heuristics)
-                break
-        else:
-            pictures.append(LearningCurves(metric, [curve], heuristics))
-    return pictures
+            problem = f"its validation.json or metrics.csv is damaged ({error!r})"
+            raise BadInputError(str(folder.path), problem, "restore or move it") from None
+        if len(curve.all_steps):
+            curves.setdefault((metric, tuple(heuristics)), []).append(curve)
+    return [LearningCurves(metric, same, dict(pairs)) for (metric, pairs), same in curves.items()]
 
 
 def _runs(policies: Sequence[Path]) -> list[RunFolder]:
@@ -121,26 +115,17 @@ def _runs(policies: Sequence[Path]) -> list[RunFolder]:
     return list(folders.values())
 
 
-def _label(name: str) -> str:
-    """The label of a heuristic of validation.json in the report."""
-    heuristic, _, rule = name.partition(":")
-    return str(PolicyLabel(heuristic, rule or "greedy"))
-
-
 def curve_of(folder: RunFolder, metric: str) -> Curve:
     """The learning curve of a run."""
     rows = folder.rows()
 
-    def column(name: str) -> tuple[list[float], list[float]]:
+    def column(name: str) -> tuple[FloatArray, FloatArray]:
         points = [(float(row["steps"]), float(row[name])) for row in rows if row.get(name)]
-        return [step for step, _ in points], [value for _, value in points]
+        steps, values = np.array(points).reshape(-1, 2).T
+        return steps, values
 
-    steps, values = column(metric)
-    checked_at, checked = column(f"validation_{metric}")
     selected = np.array([float(row["kept"]) > 0 for row in rows if row.get(f"validation_{metric}")], np.bool_)
-    return Curve(
-        str(folder.path), np.array(steps), np.array(values), np.array(checked_at), np.array(checked), selected
-    )
+    return Curve(str(folder.path), *column(metric), *column(f"validation_{metric}"), selected)
 
 
 def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = None) -> Figure:
@@ -222,13 +207,12 @@ def _step_axis(axes: Axes, curves: Sequence[Curve]) -> None:
 
 def _notes(learning: LearningCurves, far: Mapping[str, float], scale: Scale) -> str:
     """The text below the axis."""
-    lines = ["decisions"]
     signs = []
     if any(len(curve.validation_steps) for curve in learning.curves):
         signs.append("points: validation, the hollow one was selected")
     if any(len(curve.steps) for curve in learning.curves):
         signs.append("pale: training episodes")
-    lines.append("; ".join(signs))
+    lines = ["decisions", "; ".join(signs)]
     if far:
         named = [f"{name} {scale(value)}".replace(" ", _NO_BREAK) for name, value in far.items()]
         lines.append(fill(f"beyond this axis: {', '.join(named)}", NOTE_WIDTH).replace(_NO_BREAK, " "))
@@ -267,14 +251,8 @@ def _draw_heuristics(axes: Axes, heuristics: Mapping[str, float], scale: Scale) 
     rising = sorted(heuristics.items(), key=lambda item: item[1])
     heights = _apart([_height(axes, value * scale.factor) for _, value in rising], NAME_GAP)
     for (name, value), height in zip(rising, heights, strict=True):
-        axes.annotate(
-            f"{shortened(name, 28)}  {scale(value)}",
-            (1.015, height),
-            xycoords="axes fraction",
-            va="center",
-            fontsize=8.5,
-            color=MUTED,
-        )
+        text = f"{shortened(name, 28)}  {scale(value)}"
+        axes.annotate(text, (1.015, height), None, "axes fraction", va="center", fontsize=8.5, color=MUTED)
 
 
 def _apart(heights: Sequence[float], gap: float) -> list[float]:

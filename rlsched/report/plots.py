@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil, isnan
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -97,31 +98,16 @@ def _draw_metric(
     for height, row in enumerate(reversed(rows)):
         colour = colours.get(row.label, HEURISTIC)
         low, mean, high = (value * scale.factor for value in (row.low, row.mean, row.high))
-        axes.plot(
-            [low, high], [height, height], color=colour, linewidth=2.6, alpha=0.45, solid_capstyle="butt"
-        )
-        fill = "white" if row.label in hoarders else colour
-        size = 6.5 if row.learned else 5.0
-        axes.plot(
-            [mean], [height], "o", color=colour, markerfacecolor=fill, markeredgewidth=1.6, markersize=size
-        )
-        axes.annotate(
-            number(mean),
-            (1.01, height),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize=8.5,
-            color=colour if row.learned else MUTED,
-            fontweight="bold" if row.learned else "normal",
-        )
-    names = [shortened(str(row.label), 30) for row in reversed(rows)]
-    axes.set_yticks(range(len(rows)), names)
+        axes.hlines(height, low, high, color=colour, linewidth=2.6, alpha=0.45)
+        fill, size = "white" if row.label in hoarders else colour, 6.5 if row.learned else 5.0
+        axes.plot(mean, height, "o", color=colour, mfc=fill, markeredgewidth=1.6, markersize=size)
+        look: dict[str, Any] = {"color": colour, "fontweight": "bold"} if row.learned else {"color": MUTED}
+        place = ("axes fraction", "data")
+        axes.annotate(number(mean), (1.01, height), None, place, va="center", fontsize=8.5, **look)
+    axes.set_yticks(range(len(rows)), [shortened(str(row.label), 30) for row in reversed(rows)])
     for label, row in zip(axes.get_yticklabels(), reversed(rows), strict=True):
-        if row.learned:
-            label.set_color(colours[row.label])
-            label.set_fontweight("bold")
-        else:
-            label.set_color(INK)
+        label.set_color(colours.get(row.label, INK))
+        label.set_fontweight("bold" if row.learned else "normal")
     axes.set_ylim(-0.7, len(rows) - 0.3)
     arrow = "lower is better" if meaning.lower_is_better else "higher is better"
     axes.set_title(labelled(metric, scale))

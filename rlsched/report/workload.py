@@ -22,33 +22,28 @@ def draw_workloads(samples: Sequence[Sample]) -> Figure:
     """Draw four panels, with a colour for each sample."""
     with house_style():
         figure = new_figure(WIDTH_IN, HEIGHT_IN)
-        panels = figure.subplots(2, 2)
+        panels = sizes, runtimes, arrivals, accuracy = list(figure.subplots(2, 2).flat)
         for k, sample in enumerate(samples):
             colour = LEARNED[k % len(LEARNED)]
-            _sizes(panels[0, 0], sample, k, len(samples), colour)
-            _distribution(panels[0, 1], sample.runtimes_s, colour)
-            panels[1, 0].plot(np.arange(HOURS) + 0.5, sample.hourly, color=colour)
-            _distribution(panels[1, 1], sample.runtimes_s / sample.requested_s, colour)
+            _sizes(sizes, sample, k, len(samples), colour)
+            _distribution(runtimes, sample.runtimes_s, colour)
+            arrivals.plot(np.arange(HOURS) + 0.5, sample.hourly, color=colour)
+            _distribution(accuracy, sample.runtimes_s / sample.requested_s, colour)
         titles = ("Processors", "Runtime", "Arrivals over the day", "Runtime as a share of requested time")
-        for axes, title in zip(panels.flat, titles, strict=True):
+        for axes, title in zip(panels, titles, strict=True):
             axes.set_title(title)
             quiet_axes(axes, "y")
             axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        panels[0, 0].set_ylabel("share of jobs")
-        panels[0, 0].set_xlabel("processors, up to")
-        panels[0, 1].set_ylabel("cumulative share of jobs")
-        panels[0, 1].set_xscale("log")
-        panels[0, 1].set_xticks(list(TIMES_S), list(TIMES_S.values()))
-        panels[0, 1].minorticks_off()
-        panels[1, 0].set_ylabel("share of jobs in the hour")
-        panels[1, 0].set_xlabel("hour of the day")
-        panels[1, 0].set_xlim(0, HOURS)
-        panels[1, 0].set_ylim(bottom=0)
-        panels[1, 0].xaxis.set_major_locator(MultipleLocator(6))
-        panels[1, 1].set_ylabel("cumulative share of jobs")
-        panels[1, 1].set_xlim(0, 1.5)
-        panels[1, 1].xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-        panels[0, 0].legend(loc="upper right")
+        sizes.set(ylabel="share of jobs", xlabel="processors, up to")
+        sizes.legend(loc="upper right")
+        runtimes.set(ylabel="cumulative share of jobs", xscale="log")
+        runtimes.set_xticks(list(TIMES_S), list(TIMES_S.values()))
+        runtimes.minorticks_off()
+        arrivals.set(ylabel="share of jobs in the hour", xlabel="hour of the day", xlim=(0, HOURS))
+        arrivals.set_ylim(bottom=0)
+        arrivals.xaxis.set_major_locator(MultipleLocator(6))
+        accuracy.set(ylabel="cumulative share of jobs", xlim=(0, 1.5))
+        accuracy.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     return figure
 
 
