@@ -151,10 +151,7 @@ class DecisionService:
 
 
 def build(args: Mapping[str, Any]) -> serve.Application:
-    """Build the application, for Ray Serve.
-
-    Args:
-        args: the fields of `ServeConfig`.
+    """Build the application, for Ray Serve, from the fields of `ServeConfig`.
 
     Raises:
         BadInputError: a field is invalid.
@@ -169,10 +166,6 @@ def build_apart(config: ServeConfig, instance: str) -> tuple[serve.Application, 
     """Build the service, and its ledger as an application of its own (`LEDGER_APPLICATION`).
 
     The ledger starts once the service answers: it would take a core from the first replica for a second.
-
-    Args:
-        config: settings of the service.
-        instance: distinguishes this service from others.
     """
     service, ledger, fields = _deployments(config)
     return service.bind(fields, None, instance), ledger.bind(fields)

@@ -27,12 +27,7 @@ EVERY_HOST = "*"
 
 
 class RefusedError(Exception):
-    """A refused request.
-
-    Args:
-        status: of the response.
-        problem: in one line.
-    """
+    """A refused request, with the problem in one line."""
 
     def __init__(self, status: HTTPStatus, problem: str) -> None:
         self.status, self.problem = status, problem
@@ -122,11 +117,7 @@ class _IncompleteBody:
 
 
 class Bodies:
-    """Reads bodies, and limits slow ones.
-
-    Args:
-        limits: of requests.
-    """
+    """Reads bodies, and limits slow ones."""
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
@@ -158,14 +149,7 @@ class Bodies:
             return await self._read_rest(buffer, part, length, receive)
 
     async def _read_rest(self, body: mmap, part: bytes, length: int, receive: Receive) -> bytes:
-        """Read the rest of a body.
-
-        Args:
-            body: buffer for it.
-            part: first part.
-            length: announced bytes; 0: not announced.
-            receive: of ASGI.
-        """
+        """Read the rest of a body after its first part; length: announced bytes, or 0."""
         now = asyncio.get_running_loop().time()
         self._make_room(now)
         body.write(part)
@@ -185,10 +169,8 @@ class Bodies:
                 finally:
                     del self._incomplete[incomplete]
         except TimeoutError:
-            raise RefusedError(
-                HTTPStatus.REQUEST_TIMEOUT,
-                f"body: was not whole in time; send it within {self._limits.body_s:g} s",
-            ) from None
+            problem = f"body: was not whole in time; send it within {self._limits.body_s:g} s"
+            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, problem) from None
         return body[: body.tell()]
 
     def _part(self, message: Mapping[str, object], size: int) -> bytes:
@@ -208,18 +190,16 @@ class Bodies:
     def _make_room(self, now: float) -> None:
         """Refuse the slowest body if their number is at the limit."""
         if len(self._incomplete) >= self._limits.concurrency and not self._refuse_slowest(now):
-            raise RefusedError(
-                HTTPStatus.TOO_MANY_REQUESTS, "body: too many are being sent at once; ask again later"
-            )
+            problem = "body: too many are being sent at once; ask again later"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem)
 
     def _limit_bytes(self, body: _IncompleteBody) -> None:
         """Refuse other bodies if there are too many bytes; if none is slow, refuse this one."""
         now = asyncio.get_running_loop().time()
         while sum(incomplete.held for incomplete in self._incomplete) > HELD_BODIES * self._limits.body_bytes:
             if not self._refuse_slowest(now, body):
-                raise RefusedError(
-                    HTTPStatus.TOO_MANY_REQUESTS, "body: too much is being sent at once; ask again later"
-                )
+                problem = "body: too much is being sent at once; ask again later"
+                raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem)
 
     def _refuse_slowest(self, now: float, exempt: _IncompleteBody | None = None) -> bool:
         """Refuse the oldest incomplete body, if it is slow; whether there was one."""

@@ -64,11 +64,9 @@ class Application:
     """The ASGI application of a replica.
 
     Args:
-        store: policies.
-        queue: decides.
-        metrics: of this replica.
+        store, queue, metrics: of this replica.
         ledger: client of the ledger of all replicas.
-        tokens: valid tokens of requests.
+        tokens: valid ones of requests.
         instance: distinguishes this service from others.
 
     Attributes:

@@ -25,14 +25,7 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def make_pages(store: PolicyStore, queue: BatchingQueue, ledger: LedgerClient, instance: str = "") -> FastAPI:
-    """Make the FastAPI application of the pages.
-
-    Args:
-        store: policies of the replica.
-        queue: of the replica.
-        ledger: its client.
-        instance: distinguishes this service from others.
-    """
+    """Make the FastAPI application of the pages; arguments as of `Application`."""
     app = FastAPI(title="rlsched", version=rlsched.__version__, docs_url=None, redoc_url=None)
 
     @app.exception_handler(HTTPException)

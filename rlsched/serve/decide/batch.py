@@ -43,12 +43,7 @@ class Batch:
 
     @classmethod
     def of(cls, formulation: Formulation, clusters: Clusters, units: IntArray) -> Batch:
-        """Check clusters and make a snapshot of them.
-
-        Args:
-            formulation: of the policy.
-            clusters: all of these units.
-            units: (resource,)
+        """Check clusters of these (resource,) units, and make a snapshot of them.
 
         Raises:
             BadInputError: a field is invalid.
@@ -174,13 +169,7 @@ def _snapshot(formulation: Formulation, clusters: Clusters, units: IntArray, ran
 
 
 def _history(formulation: Formulation, clusters: Clusters, requested: IntArray) -> dict[str, Any]:
-    """History before the snapshot, for policies that see it: (cluster,) values.
-
-    Args:
-        formulation: of the policy.
-        clusters: with sorted jobs.
-        requested: (job,) requested ticks in all.
-    """
+    """(cluster,) history before the snapshot, for policies that see it; requested: (job,) ticks in all."""
     tick_s, count, jobs = formulation.tick_s, len(clusters), clusters.jobs
     now = clusters.now // tick_s
     began, arrived, finished, work = now.copy(), *np.zeros((3, count), np.int64)

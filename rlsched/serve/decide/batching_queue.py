@@ -44,9 +44,6 @@ class _Entry:
 class BatchingQueue:
     """Queues requests for the threads that decide.
 
-    Args:
-        limits: of requests.
-
     Attributes:
         pending: requests that are decided or wait.
     """
@@ -100,12 +97,7 @@ class BatchingQueue:
 
 
 class _Worker:
-    """One thread and its queue.
-
-    Args:
-        name: of the thread.
-        failure: as for `LoadedPolicy.decide`.
-    """
+    """One thread and its queue; failure: as for `LoadedPolicy.decide`."""
 
     def __init__(self, name: str, failure: str = "") -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)

@@ -39,12 +39,7 @@ class Formulation:
 
 
 def check_clusters(formulation: Formulation, clusters: Clusters, units: IntArray) -> None:
-    """Check what holds of clusters and lists, whatever their jobs.
-
-    Args:
-        formulation: of the policy.
-        clusters: all of these units.
-        units: (resource,)
+    """Check what holds of clusters of these (resource,) units and their lists, whatever their jobs.
 
     Raises:
         BadInputError: a field is invalid.
@@ -83,12 +78,7 @@ def check_names(clusters: Clusters) -> None:
 
 
 def check_jobs(formulation: Formulation, clusters: Clusters, units: IntArray) -> None:
-    """Check every job, and the units of all running jobs together.
-
-    Args:
-        formulation: of the policy.
-        clusters: all of these units.
-        units: (resource,)
+    """Check every job, and the units of all running jobs together, against (resource,) units.
 
     Raises:
         BadInputError: a job is invalid, or running jobs hold more than the cluster has.

@@ -77,9 +77,8 @@ class BatchInference:
     """Inference with a policy and its fallback heuristic; for one thread.
 
     Args:
-        policy: trained policy.
+        policy, heuristic: a trained policy and its fallback.
         units: (resource,) of clusters that do not give their units; empty: not known.
-        heuristic: the fallback.
         max_jobs: of a cluster, running and waiting.
     """
 
@@ -211,17 +210,7 @@ def _packed(memory: Sequence[Tensor], k: int) -> str:
 
 
 def _unpack(text: str, memory: Sequence[Tensor], k: int, path: str) -> None:
-    """Restore the recurrent state of cluster k.
-
-    Args:
-        text: as `_packed` wrote it.
-        memory: (cluster, ...) parts of the recurrent state, which are written.
-        k: index of the cluster.
-        path: of the field in error messages.
-
-    Raises:
-        BadInputError: the text is not of this policy.
-    """
+    """Restore the recurrent state of cluster k from a text of `_packed`, or refuse the text."""
     remedy = "send back what it said last about this cluster, or leave it out"
     try:
         values = np.frombuffer(base64.b64decode(text, validate=True), "<f4")

@@ -182,9 +182,6 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
 class PolicyStore:
     """All policies of a replica. One thread at a time may use policies, and another one heuristics.
 
-    Args:
-        config: settings of the service.
-
     Attributes:
         policies: by name, in their newest versions.
 

@@ -51,8 +51,7 @@ class RayLedgerClient:
 
     Args:
         handle: of the ledger; None: it has not started yet, so records wait.
-        replica: name of this replica.
-        metrics: of this replica.
+        replica, metrics: name and metrics of this replica.
         logged: whether the ledger wants every record, or only those of the page.
     """
 

@@ -137,13 +137,7 @@ class Ledger:
         self._clusters: dict[str, ClusterRecords[Record]] = {}
 
     def add(self, replica: str, samples: list[Metric], clusters: dict[str, ClusterRecords[Record]]) -> None:
-        """Add the state of a replica.
-
-        Args:
-            replica: its name.
-            samples: totals of its metrics.
-            clusters: its new records by cluster.
-        """
+        """Add the totals of a replica's metrics, and its new records by cluster."""
         self._samples[replica] = (time.time(), samples)
         if self._log is not None:
             for newer in clusters.values():

@@ -115,12 +115,7 @@ class RecordBatch:
         self.size = self._jobs = 0
 
     def add(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> int:
-        """Add the states of a request.
-
-        Args:
-            policy: of the answers.
-            request: its clusters.
-            answers: (cluster,) about them.
+        """Add the states of a request, with the (cluster,) answers about them.
 
         Returns:
             States that a log will miss, since the batch has too many records or jobs; they are counted

@@ -32,14 +32,7 @@ SHARD_S = 600.0  # a shard is written when it has enough rows, or its first is s
 
 
 class LogDataset:
-    """Writes the dataset of one policy version.
-
-    Args:
-        folder: of the dataset; an existing one is continued.
-        inference: of the policy and its fallback heuristic.
-
-    Attributes:
-        builder: of its episodes.
+    """Writes the dataset of one policy version; an existing one is continued.
 
     Raises:
         BadInputError: a dataset of another kind is there, or another process writes it.
@@ -53,9 +46,8 @@ class LogDataset:
         try:
             self._lock = Alone(folder)
         except BlockingIOError:
-            raise BadInputError(
-                str(folder), "is being written by another process", "name another --log"
-            ) from None
+            problem = "is being written by another process"
+            raise BadInputError(str(folder), problem, "name another --log") from None
         self._shards: list[Shard] = []
         self._doings = Doings()
         if (folder / MANIFEST).exists():

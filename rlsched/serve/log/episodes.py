@@ -58,8 +58,7 @@ class ClusterStream:
 class EpisodeBuilder:
     """Builds episodes from records.
 
-    Args:
-        inference: of the policy, whose scenario gives observations, actions and rewards, and of its fallback.
+    The policy's scenario gives observations, actions and rewards.
 
     Attributes:
         episodes: completed episodes, each a list of rows.

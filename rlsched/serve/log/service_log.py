@@ -40,10 +40,6 @@ PAGE_RECORDS = 2000  # newest records of a journal that a page shows
 class ServiceLog:
     """Writes all records in a thread; it counts records that cannot be written, and never stops the service.
 
-    Args:
-        config: settings of the service.
-        folder: of the log.
-
     Attributes:
         lost: records that are missing in the journal or in a dataset.
 
