@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from rlsched.settings import Frozen, SettingError
 
@@ -62,10 +62,15 @@ class Gate(Frozen):
         return self.model_copy(update={"trace": self.trace.absolute()})
 
 
+def _single_path(name: str) -> BeforeValidator:
+    """Take a single path as the entry of this name."""
+    return BeforeValidator(lambda value: {name: value} if isinstance(value, str | Path) else value)
+
+
 class ServeConfig(Frozen):
     """Settings of the service."""
 
-    policies: dict[str, Path] = Field(
+    policies: Annotated[dict[str, Path], _single_path("default")] = Field(
         min_length=1,
         description="name -> folder of an exported policy; the first is the default",
     )
@@ -79,7 +84,7 @@ class ServeConfig(Frozen):
         description="name:rule of the fallback heuristic; null: fcfs with EASY backfilling, or the same "
         "with a horizon",
     )
-    gate: Gate | None = Field(
+    gate: Annotated[Gate | None, _single_path("trace")] = Field(
         None,
         description="if a policy is worse on it, the heuristic decides, as in mode shadow; null: no gate",
     )
@@ -95,18 +100,6 @@ class ServeConfig(Frozen):
     log: Path | None = Field(None, description="folder for a log of every decision; null: no log")
     reload_s: float = Field(2.0, gt=0, description="between checks for new versions in the folders")
 
-    @field_validator("policies", mode="before")
-    @classmethod
-    def _rooted(cls, value: Any) -> Any:
-        """A single folder is a policy with the name default."""
-        return {"default": value} if isinstance(value, str | Path) else value
-
-    @field_validator("gate", mode="before")
-    @classmethod
-    def _traced(cls, value: Any) -> Any:
-        """A single path is the trace of a gate."""
-        return {"trace": value} if isinstance(value, str | Path) else value
-
     def at(self, host: str) -> ServeConfig:
         """Settings for processes at a host: with the names of this machine, and absolute paths."""
         # Replicas may run on other machines.
@@ -118,8 +111,8 @@ class ServeConfig(Frozen):
         return self.model_copy(
             update={
                 "policies": {name: path.absolute() for name, path in self.policies.items()},
-                "token_file": None if self.token_file is None else self.token_file.absolute(),
-                "gate": None if self.gate is None else self.gate.rooted(),
-                "log": None if self.log is None else self.log.absolute(),
+                "token_file": self.token_file and self.token_file.absolute(),
+                "gate": self.gate and self.gate.rooted(),
+                "log": self.log and self.log.absolute(),
             }
         )
