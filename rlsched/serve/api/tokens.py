@@ -42,9 +42,8 @@ def tokens_of(path: Path | None) -> list[str]:
     try:
         lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(
-            "--token-file", f"cannot read {str(path)!r} ({error})", "write one token per line"
-        ) from None
+        problem = f"cannot read {str(path)!r} ({error})"
+        raise BadInputError("--token-file", problem, "write one token per line") from None
     tokens = [line for line in lines if line and not line.startswith("#")]
     if not tokens:
         raise BadInputError(str(path), "holds no token", "write one per line")

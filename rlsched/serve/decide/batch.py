@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray, JobTable
+from rlsched.serve.api.schema import Reason
 from rlsched.serve.decide.checks import Formulation, check_clusters, check_jobs, check_names
 from rlsched.serve.decide.clusters import Clusters, Id
 from rlsched.sim.priorities import priority, static_keys
@@ -22,14 +23,6 @@ OUT_OF_SERVICE = ""  # id of a job that holds units out of service; clients cann
 LONG_S = 10 * 365 * 86_400  # seconds for which such units are expected to stay out of service
 
 
-class TooLarge(NamedTuple):
-    """A job that asks for more units than are in service."""
-
-    job: Id
-    demand: list[int]
-    units: list[int]
-
-
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Clusters of the same units and about as many jobs."""
@@ -38,7 +31,7 @@ class Batch:
     units: IntArray  # (resource,)
     snapshot: Snapshot  # the same clusters in ticks, without jobs that no cluster of this size can run
     ids: list[list[Id]]  # (cluster,) of the jobs of each, in the order of the core
-    too_large: list[list[TooLarge]]  # (cluster,) jobs that the snapshot leaves out
+    too_large: list[list[Reason]]  # (cluster,) jobs that the snapshot leaves out
     ran_before: IntArray  # (job,) ticks that a job ran before it was suspended, in the order of the snapshot
 
     @classmethod
@@ -100,9 +93,9 @@ def _out_of_service(clusters: Clusters, units: IntArray) -> IntArray:
 
 def _without_large_jobs(
     clusters: Clusters, in_service: NDArray[np.int64]
-) -> tuple[Clusters, list[list[TooLarge]]]:
+) -> tuple[Clusters, list[list[Reason]]]:
     """Take out waiting jobs that ask for more than the (cluster, resource) units in service."""
-    too_large: list[list[TooLarge]] = [[] for _ in range(len(clusters))]
+    too_large: list[list[Reason]] = [[] for _ in range(len(clusters))]
     jobs = clusters.jobs
     waits = (jobs.place == READY) | (jobs.place == WAITING)
     large = waits & (jobs.demand > in_service[jobs.cluster]).any(axis=1)
@@ -110,8 +103,9 @@ def _without_large_jobs(
         return clusters, too_large
     for row in sorted(np.flatnonzero(large).tolist(), key=jobs.list_index.__getitem__):
         k = int(jobs.cluster[row])
-        job = TooLarge(jobs.ids[row], jobs.demand[row].tolist(), in_service[k].tolist())
-        too_large[k].append(job)
+        problem = f"asks for {jobs.demand[row].tolist()} of {in_service[k].tolist()} units in service"
+        detail = f"{problem}; are units those of this cluster?"
+        too_large[k].append(Reason(jobs.ids[row], "too_large", detail))
     return clusters.take(~large), too_large
 
 

@@ -37,9 +37,8 @@ class FallbackHeuristic:
         rules = rules_of(scenario)
         name, rule, _ = parse_spec("--fallback", text or "fcfs")
         if name not in PRIORITIES:
-            raise BadInputError(
-                "--fallback", f"unknown heuristic {name!r}", f"use one of {', '.join(PRIORITIES)}"
-            )
+            remedy = f"use one of {', '.join(PRIORITIES)}"
+            raise BadInputError("--fallback", f"unknown heuristic {name!r}", remedy)
         if rule and rule not in rules:
             raise BadInputError("--fallback", f"unknown rule {rule!r}", f"use one of {', '.join(rules)}")
         return cls(name, rule or rules[0])

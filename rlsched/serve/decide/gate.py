@@ -135,9 +135,8 @@ def _key(policy: NetworkPolicy, gate: Gate) -> str:
     try:
         status = gate.trace.stat()
     except OSError as error:
-        raise BadInputError(
-            "--gate", f"cannot read {str(gate.trace)!r} ({error.strerror})", "name a job trace (SWF)"
-        ) from None
+        problem = f"cannot read {str(gate.trace)!r} ({error.strerror})"
+        raise BadInputError("--gate", problem, "name a job trace (SWF)") from None
     parts = (
         rlsched.__version__,
         policy.fingerprint,

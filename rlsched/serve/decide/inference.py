@@ -50,7 +50,6 @@ REASONS = {
     NOT_LONG_ENOUGH: ("not_long_enough", "its units are not free until its expected end, as forecast"),
     ENOUGH_DECIDED: ("enough_decided", "too many decisions at one time"),
 }
-TOO_LARGE = "too_large"
 
 MAX_CLUSTERS = 1024  # clusters of one batch
 MAX_BATCH_JOBS = 1 << 18  # jobs of one batch, at the size of its largest cluster
@@ -235,10 +234,7 @@ def waiting_reasons(batch: Batch, k: int, proposal: Proposal) -> list[Reason]:
         number = int(proposal.reasons[rank])
         if number in REASONS and actions.get(ids[rank]) not in {"start", "plan"}:
             reasons.append(Reason(ids[rank], *REASONS[number]))
-    for large in batch.too_large[k]:
-        problem = f"asks for {large.demand} of {large.units} units in service"
-        reasons.append(Reason(large.job, TOO_LARGE, f"{problem}; are units those of this cluster?"))
-    return reasons
+    return reasons + batch.too_large[k]
 
 
 def _proposals(

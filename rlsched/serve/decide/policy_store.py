@@ -152,11 +152,8 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
     stamps = stamps_of(folder, config)
     policy = load_policy(folder)
     result = None if config.gate is None else evaluate_gate(policy, folder, config.gate)
-    behind = result is not None and not result.passes
-    fallback = config.fallback
-    if fallback is None and result is not None and behind:
-        fallback = result.heuristic
-    heuristic = FallbackHeuristic.named(fallback, policy.scenario)
+    instead = None if result is None or result.passes else result.heuristic
+    heuristic = FallbackHeuristic.named(config.fallback or instead, policy.scenario)
     inference = BatchInference(policy, units_of(policy.scenario), heuristic, config.limits.jobs)
     fallback_inference = inference.copy()
     (batch,) = inference.batches([example_request(policy)])
@@ -174,7 +171,7 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
         fallback_inference=fallback_inference,
         since=time.time(),
         identity=PolicyName(name, policy.fingerprint[:VERSION_DIGITS]),
-        shadow=behind or config.mode == SHADOW,
+        shadow=instead is not None or config.mode == SHADOW,
         gate_result=result,
     )
 
@@ -192,7 +189,6 @@ class PolicyStore:
     def __init__(self, config: ServeConfig) -> None:
         self.config = config
         self.policies = {name: load_for_service(name, path, config) for name, path in config.policies.items()}
-        self.first = next(iter(self.policies))
 
     def find(self, name: str | None) -> LoadedPolicy:
         """The policy of that name; None: the first one.
@@ -200,7 +196,7 @@ class PolicyStore:
         Raises:
             KeyError: there is none.
         """
-        return self.policies[self.first if name is None else name]
+        return self.policies[next(iter(self.policies)) if name is None else name]
 
     def reload(self) -> list[str]:
         """Load new versions from the folders; requests use the old one until the new one is ready.
