@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlsched.jobs import IntArray, JobTable
+from rlsched.jobs import JobTable
 from rlsched.serve.api.schema import ClusterState, History, PlannedJob, RunningJob, WaitingJob
 from rlsched.sim.energy import forecast_share
 from rlsched.sim.simulator import VectorSimulator
@@ -39,9 +39,10 @@ class _Environment:
         ticks = range(horizon if powered else 0)
         carbon = [float(state.carbon[env, self._power_tick(k)]) for k in ticks]
         suspended = state.suspended[env, : e["num_suspended"]].tolist()
+        running = state.started[env, state.ends[env, : e["num_running"]] & JOB_MASK]
         return ClusterState(
             now=int(e["now"]) * self.tick_s,
-            running=[self._running(row) for row in sorted(self._running_rows().tolist())],
+            running=[self._running(row) for row in sorted(running.tolist())],
             waiting=[self._waiting(row, k < num_ready) for k, row in enumerate(sim.queue(env).tolist())],
             planned=[self._planned(row) for row in state.planned[env, : e["num_planned"]].tolist()],
             suspended=[self._waiting(row, False) for row in suspended],
@@ -105,11 +106,6 @@ class _Environment:
             finished=int(e["num_finished"] + e["earlier_finished"]),
             used_requests=float(e["used_requests"]),
         )
-
-    def _running_rows(self) -> IntArray:
-        """(running,) rows of running jobs."""
-        numbers = self.sim.state.ends[self.env, : self.episode["num_running"]] & JOB_MASK
-        return self.sim.state.started[self.env, numbers]
 
     def _power_tick(self, lead: int) -> int:
         """Index in the power series, which repeats, of a tick ahead."""

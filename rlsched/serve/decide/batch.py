@@ -32,7 +32,6 @@ class Batch:
     snapshot: Snapshot  # the same clusters in ticks, without jobs that no cluster of this size can run
     ids: list[list[Id]]  # (cluster,) of the jobs of each, in the order of the core
     too_large: list[list[Reason]]  # (cluster,) jobs that the snapshot leaves out
-    ran_before: IntArray  # (job,) ticks that a job ran before it was suspended, in the order of the snapshot
 
     @classmethod
     def of(cls, formulation: Formulation, clusters: Clusters, units: IntArray) -> Batch:
@@ -56,16 +55,12 @@ class Batch:
         rank = np.empty(len(by_submit), np.int64)
         rank[by_submit] = np.arange(len(by_submit)) - first[jobs.cluster[by_submit]]
         names, bounds = jobs.ids[by_submit].tolist(), first.tolist()
-        snapshot = _snapshot(formulation, clusters, units, rank)
-        # Requested ticks of a running job beyond its present run.
-        beyond = np.maximum(0, snapshot.requested - (snapshot.expected_end - snapshot.begin))
         return cls(
             clusters=clusters,
             units=units,
-            snapshot=snapshot,
+            snapshot=_snapshot(formulation, clusters, units, rank),
             ids=[names[begin:end] for begin, end in pairwise(bounds)],
             too_large=too_large,
-            ran_before=np.where(snapshot.place == RUNNING, beyond, jobs.ran // tick_s),
         )
 
     def __len__(self) -> int:

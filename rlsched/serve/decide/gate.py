@@ -63,9 +63,10 @@ def evaluate_gate(policy: NetworkPolicy, folder: Path, gate: Gate) -> GateResult
         BadInputError: the trace cannot be read, is too short, or is not for such a policy.
     """
     key = _key(policy, gate)
-    earlier = _read_result(folder / RECORD)
-    if earlier is not None and earlier.key == key:
-        return earlier
+    with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):  # there is no valid one
+        earlier = msgspec.json.decode((folder / RECORD).read_bytes(), type=GateResult)
+        if earlier.key == key:
+            return earlier
     result = _evaluate(policy, folder, gate, key)
     with suppress(OSError):  # a read-only folder: evaluated again the next time
         write_whole(folder / RECORD, msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
@@ -145,11 +146,3 @@ def _key(policy: NetworkPolicy, gate: Gate) -> str:
         (gate.episodes, gate.jobs),
     )
     return sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def _read_result(file: Path) -> GateResult | None:
-    """An earlier result; None: there is no valid one."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=GateResult)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -53,11 +53,8 @@ class ReplicaMetrics:
     def timed(self, policy: str) -> Iterator[None]:
         """Time a request, and count it if it is answered."""
         began = time.perf_counter()
-        self._in_progress.inc()
-        try:
+        with self._in_progress.track_inprogress():
             yield
-        finally:
-            self._in_progress.dec()
         self._latency.labels(policy).observe(time.perf_counter() - began)
         self._requests.labels("200").inc()
 

@@ -168,7 +168,7 @@ class EpisodeBuilder:
         listed = {*batch.ids[0], *(large.job for large in batch.too_large[0])}
         now = int(batch.snapshot.now[0])
         discount = self.scenario.objective.gamma ** (now - int(snapshot.now[0]))
-        begin = _run_begins(stream.batch)
+        begin = _run_begins(stream.batch, self.scenario.cluster.tick_s)
         e = sim.state.episodes[0]
         for row in sim.state.started[0, sim.state.ends[0, : e["num_running"]] & JOB_MASK].tolist():
             if ids[row] in listed:
@@ -231,11 +231,14 @@ def _next_action(stream: ClusterStream, decisions: deque[Decision]) -> int | Non
     return noop if mask[noop] else None
 
 
-def _run_begins(batch: Batch) -> IntArray:
+def _run_begins(batch: Batch, tick_s: int) -> IntArray:
     """(job,) tick at which each job of a single cluster began to run, by rank.
 
     A job that was suspended and resumed at the same tick has run all the while.
     """
-    snapshot = batch.snapshot
-    begin = np.where(snapshot.place == RUNNING, snapshot.begin, snapshot.now[0]) - batch.ran_before
+    snapshot, running = batch.snapshot, batch.snapshot.place == RUNNING
+    # Requested ticks of a running job beyond its present run.
+    beyond = np.maximum(0, snapshot.requested - (snapshot.expected_end - snapshot.begin))
+    ran_before = np.where(running, beyond, batch.clusters.jobs.ran // tick_s)
+    begin = np.where(running, snapshot.begin, snapshot.now[0]) - ran_before
     return begin[np.argsort(snapshot.rank)]
