@@ -167,7 +167,7 @@ def _check(config: ServeConfig, host: str, port: int, address: str | None) -> so
         BadInputError: a policy is missing, or a port or folder cannot be used.
     """
     from rlsched.serve.api.tokens import read_tokens
-    from rlsched.serve.process.environment import has_haproxy
+    from rlsched.serve.process.launch import has_haproxy
     from rlsched.serve.process.listener import passed
     from rlsched.serve.process.ports import check_port
 
@@ -214,8 +214,7 @@ def _supervise(
     Returns:
         The exit code of the command.
     """
-    from rlsched.serve.process.environment import has_haproxy
-    from rlsched.serve.process.launch import open_listener
+    from rlsched.serve.process.launch import has_haproxy, open_listener
     from rlsched.serve.process.supervisor import Supervisor
 
     listening = passed_socket

@@ -12,10 +12,17 @@ from rlsched.serve.api.schema import (
     Decision,
     PlannedJob,
 )
-from rlsched.serve.page.ahead import ahead_charts, used_ahead
 from rlsched.serve.page.drawing import Frame, Line, TimeAxis, compact, levels, step_chart
 from rlsched.serve.page.gantt import time_axis
-from rlsched.serve.page.history import ROLLING, agreement_chart, by_time, point, span
+from rlsched.serve.page.history import (
+    ROLLING,
+    agreement_chart,
+    ahead_charts,
+    by_time,
+    point,
+    span,
+    used_ahead,
+)
 from rlsched.serve.page.html import page
 from rlsched.serve.page.schedule import MAX_JOBS, Schedule, arrange, uses
 from tests.serve.pages import (

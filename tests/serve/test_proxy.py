@@ -22,7 +22,7 @@ from ray.serve._private.haproxy import HAProxyApi, HAProxyConfig
 from ray.serve.config import HTTPOptions
 
 from rlsched.errors import BadInputError
-from rlsched.serve.process import environment, listener, proxy
+from rlsched.serve.process import launch, listener, proxy
 from rlsched.serve.process.proxy import hardened, keep_running
 
 TEMPLATES = "ray.serve._private.haproxy_templates"
@@ -101,7 +101,7 @@ def test_paths_of_sockets_are_short_enough_for_haproxy(
 ) -> None:
     """Its files are in a folder that is named by the node, below the one of a service."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = environment.folder_of_sockets()
+    folder = launch.folder_of_sockets()
     node = folder / NodeID.from_random().hex()
     try:
         assert folder.parent == Path("/tmp")
@@ -110,9 +110,9 @@ def test_paths_of_sockets_are_short_enough_for_haproxy(
         assert asyncio.run(_checked(str(file), 0)) == (0, "")
     finally:
         folder.rmdir()
-    monkeypatch.setattr(environment, "MAX_FOLDER", 3)
+    monkeypatch.setattr(launch, "MAX_FOLDER", 3)
     with pytest.raises(BadInputError, match=r"TMPDIR: .* is too long for HAProxy: .* shorter folder"):
-        environment.folder_of_sockets()
+        launch.folder_of_sockets()
 
 
 def test_another_template_is_refused() -> None:

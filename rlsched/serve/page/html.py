@@ -21,12 +21,12 @@ from rlsched.serve.artefact import EXAMPLE
 from rlsched.serve.decide.policy_store import SHADOW
 from rlsched.serve.ledger.ledger import PageData
 from rlsched.serve.ledger.records import Record
-from rlsched.serve.page.ahead import ahead_charts
 from rlsched.serve.page.drawing import inert
 from rlsched.serve.page.gantt import draw_schedule
 from rlsched.serve.page.history import (
     Point,
     agreement_chart,
+    ahead_charts,
     battery_chart,
     by_time,
     point,
