@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.envs.episodes import EpisodeFeed
+from rlsched.envs.episodes import Episode, EpisodeFeed
 from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import FloatArray
 from rlsched.scenario import RelativeLimit
@@ -102,21 +102,29 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
     objective = feed.scenario.objective
     if objective.baseline and not objective.limits and objective.baseline_exponent == 1.0:
         return UNKNOWN
-    played = Sample.of(feed, np.random.default_rng([seed, STREAM]))
+    rng = np.random.default_rng([seed, STREAM])
+    episodes = [feed.training(rng) for _ in range(EPISODES)]
+    played = Sample.of(feed, episodes)
+    # The environment's reward scale leaves this power of the baseline's slowdown.
+    remaining_exponent = 1.0 - objective.baseline_exponent if objective.baseline else 0.0
+    more = REFERENCES - EPISODES if objective.limits or remaining_exponent else 0
+    references = [*episodes, *(feed.training(rng) for _ in range(more))]
+    limits = allowed(feed.scenario, feed.units, references)
+    jobs = float(np.mean([len(episode.jobs) for episode in episodes]))
     constraints = []
     for name, limit in objective.limits.items():
         scale, mean = played.size_of(played.costs[name]) or (1.0, 0.0)
-        most = played.allowed[name]
+        most = float(limits[name].mean())
         # The cost of first come, first served is far above a multiple of a heuristic's cost.
-        unit = most if isinstance(limit, RelativeLimit) else max(played.usual[name], most)
-        unit = unit or 1.0
+        unit = (most if isinstance(limit, RelativeLimit) else max(played.usual[name], most)) or 1.0
         weight = 1.0
         if objective.baseline:
-            weight /= scale * unit * (played.jobs if objective.limits_per == "job" else 1)
+            weight /= scale * unit * (jobs if objective.limits_per == "job" else 1)
         constraints.append(Constraint(name, most, unit, scale, mean, weight))
     known = Returns(constraints=tuple(constraints))
     if objective.baseline:
-        return replace(known, scale=1.0 / played.baseline)
+        slowdowns = [episode.baseline**remaining_exponent for episode in references]
+        return replace(known, scale=1.0 / float(np.mean(slowdowns)))
     size = played.size_of(played.rewards)
     return known if size is None else replace(known, scale=size[0], mean=size[1], coming=played.coming)
 
@@ -131,10 +139,7 @@ class Sample:
         discounts: (step, episode) discount of the next state.
         playing: (step, episode) whether there was a transition.
         coming: as in `Returns`.
-        jobs: mean number of jobs of an episode.
-        baseline: mean return under the objective's baseline, negated; 1 without one.
         usual: cost with a limit -> mean over episodes of the amount that is compared with it.
-        allowed: cost with a limit -> mean over episodes of the limit, as an amount.
     """
 
     rewards: FloatArray
@@ -142,17 +147,13 @@ class Sample:
     discounts: FloatArray
     playing: NDArray[np.bool_]
     coming: tuple[tuple[float, ...], tuple[float, ...]]
-    jobs: float
-    baseline: float
     usual: dict[str, float]
-    allowed: dict[str, float]
 
     @classmethod
-    def of(cls, feed: EpisodeFeed, rng: np.random.Generator) -> Sample:
+    def of(cls, feed: EpisodeFeed, episodes: Sequence[Episode]) -> Sample:
         """Play the episodes."""
         objective = feed.scenario.objective
-        episodes = [feed.training(rng) for _ in range(EPISODES)]
-        sim = VectorSimulator(feed.scenario, feed.units, EPISODES, feed.max_jobs)
+        sim = VectorSimulator(feed.scenario, feed.units, len(episodes), feed.max_jobs)
         for env, episode in enumerate(episodes):
             sim.load(env, episode.jobs, episode.scale, episode.power)
         window, last = sim.layout.window, sim.layout.num_actions - 1
@@ -173,38 +174,14 @@ class Sample:
             discounts.append(objective.gamma ** sim.elapsed.astype(np.float64))
         runs = [sim.played(env, episode.jobs) for env, episode in enumerate(episodes)]
         usual = {name: float(limited_costs(feed.scenario, feed.units, name, runs).mean()) for name in terms}
-        # The environment's reward scale leaves this power of the baseline's slowdown.
-        remaining_exponent = 1.0 - objective.baseline_exponent if objective.baseline else 0.0
-        more = (
-            [feed.training(rng) for _ in range(REFERENCES - EPISODES)] if terms or remaining_exponent else []
-        )
-        known = [*episodes, *more]
-        baseline = (
-            float(
-                np.mean(
-                    [
-                        feed.baseline_slowdown(played_episode.jobs) ** remaining_exponent
-                        for played_episode in known
-                    ]
-                )
-            )
-            if remaining_exponent
-            else 1.0
-        )
-        most = {
-            name: float(amounts.mean()) for name, amounts in allowed(feed.scenario, feed.units, known).items()
-        }
-        coming_values = np.concatenate(coming) if coming else np.zeros((1, 0))
+        spread = np.concatenate(coming) if coming else np.zeros((1, 0))
         return cls(
             np.array(rewards),
             {name: np.array(amounts) for name, amounts in costs.items()},
             np.array(discounts),
             np.array(playing),
-            (tuple(coming_values.mean(0).tolist()), tuple((coming_values.std(0) + LEAST_SPREAD).tolist())),
-            float(np.mean([len(episode.jobs) for episode in episodes])),
-            baseline,
+            (tuple(spread.mean(0).tolist()), tuple((spread.std(0) + LEAST_SPREAD).tolist())),
             usual,
-            most,
         )
 
     def size_of(self, earned: FloatArray) -> tuple[float, float] | None:
