@@ -21,8 +21,7 @@ from rlsched.learn.interrupts import Interrupted, interrupts
 from rlsched.learn.iteration_length import next_share
 from rlsched.learn.plan import Plan, plan
 from rlsched.learn.policy import NetworkPolicy, load_policy
-from rlsched.learn.rllib.resources import bundles, check_resources
-from rlsched.learn.rllib.session import session_for
+from rlsched.learn.rllib.session import bundles, check_resources, session_for
 from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name, margin_name
 from rlsched.learn.summary import Reason, Summary, reason_to_end
 from rlsched.learn.watchdog import StalledError, watchdog

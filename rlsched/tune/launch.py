@@ -18,8 +18,7 @@ from rlsched.errors import BadInputError
 from rlsched.files import Alone
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.interrupts import interrupts
-from rlsched.learn.rllib.resources import check_resources
-from rlsched.learn.rllib.session import ray_session
+from rlsched.learn.rllib.session import check_resources, ray_session
 from rlsched.tune.folder import DONE, SweepFolder
 from rlsched.tune.progress import (
     InterruptStopper,

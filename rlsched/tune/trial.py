@@ -16,7 +16,7 @@ from ray.tune import PlacementGroupFactory
 from rlsched.files import Alone
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config.training import ResolvedConfig, TrainConfig
-from rlsched.learn.rllib.resources import bundles
+from rlsched.learn.rllib.session import bundles
 from rlsched.learn.run import train
 from rlsched.learn.selection import Validation
 from rlsched.scenario import Scenario

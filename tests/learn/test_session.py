@@ -24,8 +24,7 @@ from rlsched.files import ensure_home
 from rlsched.learn.config.training import make_config
 from rlsched.learn.interrupts import ended_by_signals
 from rlsched.learn.rllib import session
-from rlsched.learn.rllib.resources import bundles
-from rlsched.learn.rllib.session import ray_session
+from rlsched.learn.rllib.session import bundles, ray_session
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_ray")]
 

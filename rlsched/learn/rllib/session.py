@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -15,7 +16,13 @@ import ray
 from rlsched.errors import BadInputError
 from rlsched.files import ensure_home
 from rlsched.learn.interrupts import held_signals
-from rlsched.learn.rllib.ray_compat import default_temp_dir, end_processes, lean_node, precede_sigterm
+from rlsched.learn.rllib.ray_compat import (
+    default_temp_dir,
+    end_processes,
+    largest_cluster,
+    lean_node,
+    precede_sigterm,
+)
 
 if TYPE_CHECKING:
     from rlsched.learn.config.training import ResolvedConfig
@@ -147,3 +154,42 @@ def start_ray(address: str = "local", **settings: Any) -> str:
         else:
             cluster_address: str = context.address_info["address"]
             return cluster_address
+
+
+def bundles(config: ResolvedConfig) -> list[dict[str, float]]:
+    """CPUs and GPUs of each process that a training starts, its own excluded.
+
+    Args:
+        config: settled.
+    """
+    runners = config.sampling.runners if config.plays else 0
+    gpus = config.gpus_per_learner
+    learner: dict[str, float] = {"GPU": gpus} if gpus else {"CPU": 1.0}
+    return [{"CPU": 1.0}] * runners + [learner] * config.learners
+
+
+def check_resources(wanted: list[dict[str, float]], where: str, user: str) -> None:
+    """Check that the running Ray, grown to its largest size, has these resources: it would wait for them.
+
+    Args:
+        wanted: resources of every process.
+        where: setting in which a user asked for them, for the message.
+        user: of the resources, for the message.
+
+    Raises:
+        BadInputError: it will never have them.
+    """
+    total: dict[str, float] = defaultdict(float)
+    for bundle in wanted:
+        for name, amount in bundle.items():
+            total[name] += amount
+    has, grows = ray.cluster_resources(), largest_cluster()
+    for name, amount in total.items():
+        available = max(has.get(name, 0), grows.get(name, 0))
+        if amount > available:
+            raise BadInputError(
+                where,
+                f"{user} wants {amount:g} {name}s, and Ray has {available:g} here",
+                "ask for fewer (sampling.runners, learners, gpus_per_learner), or give --address of a larger "
+                "cluster",
+            )
