@@ -20,11 +20,10 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from rlsched import scenario
-from rlsched.learn.algorithms.learners.appo import Results
+from rlsched.learn.algorithms.learners.appo import Results, ending
 from rlsched.learn.config.training import make_config
 from rlsched.learn.networks.module import QModule
 from rlsched.learn.rllib.build import build_config
-from rlsched.learn.rllib.discounting import ending
 from rlsched.learn.rllib.replay import ReplayBuffer
 from rlsched.scenario import Scenario
 

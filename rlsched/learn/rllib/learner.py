@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import log
 from typing import Any
 
 import torch
@@ -85,3 +86,14 @@ def leave_cores() -> None:
 def follow(network: nn.Module, target: nn.Module, share: float) -> None:
     """Move the target network's weights this share of the way to those of the network, in one operation."""
     torch._foreach_lerp_(list(target.parameters()), list(network.parameters()), share)
+
+
+def discounts(ticks: Tensor, gamma: float) -> Tensor:
+    """Discount factor gamma^k (row,) of transitions that take k ticks [Cunha 2022, 4.7.3].
+
+    Args:
+        ticks: (row,) duration of the transition.
+        gamma: discount per tick, above 0.
+    """
+    # As exp: float32 powers of a gamma near 1 have large errors over long transitions.
+    return torch.exp(ticks * log(gamma))

@@ -22,8 +22,7 @@ from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from torch import Tensor
 
-from rlsched.learn.rllib.discounting import ending
-from rlsched.learn.rllib.learner import LeanLearner
+from rlsched.learn.rllib.learner import LeanLearner, discounts
 from rlsched.learn.rllib.memory import HELD, Memory
 from rlsched.learn.rllib.ray_compat import LearnerThread
 from rlsched.learn.supervisor import Supervised
@@ -179,3 +178,18 @@ def guarded_update(self: TimedAPPOLearner, **kwargs: Any) -> Any:
     except BaseException as error:
         self.failed(error)
         return None
+
+
+def ending(terminated: Tensor, ticks: Tensor, gamma: float) -> Tensor:
+    """Chance (row,) that a transition terminates, with the discount as a chance; 1 where the episode ended.
+
+    RLlib's learners discount per decision: they multiply by their own gamma and by 1 - terminated. A discount
+    is the chance that later rewards count at all [Sutton and Barto 2018, 5.8]. So with RLlib's gamma at 1, a
+    transition that terminates with chance 1 - gamma^k is discounted correctly.
+
+    Args:
+        terminated: (row,) whether the episode ended with it.
+        ticks: (row,) duration of the transition.
+        gamma: discount per tick, above 0.
+    """
+    return 1.0 - discounts(ticks, gamma) * (1.0 - terminated.float())

@@ -26,8 +26,7 @@ from ray.rllib.utils.metrics import (
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from rlsched.learn.rllib.discounting import discounts
-from rlsched.learn.rllib.learner import LeanLearner
+from rlsched.learn.rllib.learner import LeanLearner, discounts
 from rlsched.learn.rllib.ray_compat import sample
 from rlsched.learn.rllib.replay import REPLAY_STREAM, ReplayBuffer
 from rlsched.learn.supervisor import Supervised

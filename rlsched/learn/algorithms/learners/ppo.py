@@ -34,7 +34,6 @@ from rlsched.learn.networks.critic import two_hot
 from rlsched.learn.rllib.baseline import without_shared_noise
 from rlsched.learn.rllib.gae import Pieces
 from rlsched.learn.rllib.learner import LeanLearner
-from rlsched.learn.rllib.losses import Losses
 from rlsched.learn.rllib.memory import Memory
 from rlsched.learn.rllib.minibatches import Minibatches, Sequences
 from rlsched.learn.rllib.ray_compat import optimizers
@@ -51,6 +50,29 @@ def lambda_of(learner_settings: Mapping[str, Any]) -> float:
     """Lambda of GAE per tick from a learner's settings; by default the discount."""
     gae_lambda: float | None = learner_settings["settings"].get("gae_lambda")
     return float(learner_settings["gamma"]) if gae_lambda is None else gae_lambda
+
+
+def log_ratio(logps: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
+    """Log ratios (row,) of the actions' present probabilities to those when they were sampled.
+
+    Args:
+        logps: (row, action) log probabilities.
+        batch: columns of the rows.
+    """
+    logp = logps.gather(1, batch[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
+    return logp - batch[Columns.ACTION_LOGP]
+
+
+def surrogate(difference: Tensor, batch: Mapping[str, Tensor], clip: float) -> Tensor:
+    """The clipped surrogate, negated; a mean over rows [Schulman et al. 2017, eq. 7].
+
+    Args:
+        difference: (row,) log ratios of probabilities.
+        batch: columns of the rows.
+        clip: largest distance of a ratio from 1.
+    """
+    ratio, gained = difference.exp(), batch[Postprocessing.ADVANTAGES]
+    return -torch.min(ratio * gained, ratio.clamp(1 - clip, 1 + clip) * gained).mean()
 
 
 class PlayedLearner(LeanLearner):
@@ -196,25 +218,34 @@ class TimedPPOLearner(PlayedLearner, PPOTorchLearner):
     def compute_loss_for_module(
         self, *, module_id: str, config: PPOConfig, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
-        """Compute and report the loss of a minibatch."""
-        entropy = self.schedule("entropy")
+        """Compute and report the loss of a minibatch [Schulman et al. 2017, eq. 9].
+
+        The divergence of the old policy from the new one is approximate [Schulman 2020].
+        """
         module = self.module[module_id].unwrapped()
         targets = batch[Postprocessing.VALUE_TARGETS]
         targets = two_hot(targets.unsqueeze(1) if targets.dim() == 1 else targets, module.centres)
         errors = -(targets * module.distributions(batch).log_softmax(dim=-1)).sum(dim=-1).mean(dim=0)
-        losses = Losses.of(fwd_out[Columns.ACTION_DIST_INPUTS], errors[0], batch, config, entropy)
-        figures = {
-            POLICY_LOSS_KEY: losses.policy,
-            VF_LOSS_KEY: losses.value,
-            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: self.explained_variance,
-            ENTROPY_KEY: losses.entropy,
-            "approximate_kl": losses.kl,
-            "clip_fraction": losses.clipped,
-            "noise_left": self.noise_left,
-            "cost_loss": errors[1:].sum(),
-        }
+        logps = fwd_out[Columns.ACTION_DIST_INPUTS].log_softmax(dim=1)
+        difference, weight = log_ratio(logps, batch), self.schedule("entropy")
+        policy = surrogate(difference, batch, config.clip_param)
+        with torch.set_grad_enabled(weight != 0.0 and torch.is_grad_enabled()):
+            entropy = -(logps.exp() * logps).sum(dim=1).mean()
+        with torch.no_grad():
+            ratio = difference.exp()
+            figures = {
+                POLICY_LOSS_KEY: policy,
+                VF_LOSS_KEY: errors[0],
+                LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: self.explained_variance,
+                ENTROPY_KEY: entropy,
+                "approximate_kl": (ratio - 1.0 - difference).mean(),
+                "clip_fraction": ((ratio - 1.0).abs() > config.clip_param).float().mean(),
+                "noise_left": self.noise_left,
+                "cost_loss": errors[1:].sum(),
+            }
         plain = {
             name: value.detach() if isinstance(value, Tensor) else value for name, value in figures.items()
         }
         self.metrics.log_dict(plain, key=module_id, window=1)
-        return losses.total + config.vf_loss_coeff * errors[1:].sum()
+        total = policy + config.vf_loss_coeff * errors[0] - weight * entropy
+        return total + config.vf_loss_coeff * errors[1:].sum()

@@ -30,12 +30,10 @@ from torch.nn.functional import huber_loss, one_hot
 from rlsched.learn.algorithms.cql import GAP
 from rlsched.learn.algorithms.learners.cloning import ReadingLearner
 from rlsched.learn.algorithms.learners.cql import conservative_gap
-from rlsched.learn.algorithms.learners.ppo import PlayedLearner
+from rlsched.learn.algorithms.learners.ppo import PlayedLearner, log_ratio, surrogate
 from rlsched.learn.algorithms.rare import Phases
 from rlsched.learn.networks.actor_critic import ACTOR, CRITICS, NEXT_WORTHS, WORTHS, RareModule
-from rlsched.learn.rllib.discounting import discounts
-from rlsched.learn.rllib.learner import follow
-from rlsched.learn.rllib.losses import log_ratio, surrogate
+from rlsched.learn.rllib.learner import discounts, follow
 from rlsched.learn.rllib.minibatches import Minibatches
 
 GREATEST_WEIGHT = 20.0
