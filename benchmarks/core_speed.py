@@ -17,7 +17,7 @@ from rlsched.cli import bench_core, options
 from rlsched.cli.bench import show_core
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
-from rlsched.workloads.source import EpisodeJobs
+from rlsched.workloads.episodes import Episode
 from tests.twin.env import TwinEnv
 from tests.twin.green import TwinGreen
 from tests.twin.replay import replay
@@ -29,7 +29,7 @@ class SlowTwin:
     name = "slow twin"
 
     def decisions(
-        self, scenario: Scenario, episode: EpisodeJobs, units: Sequence[int], seconds: float, seed: int
+        self, scenario: Scenario, episode: Episode, units: Sequence[int], seconds: float, seed: int
     ) -> float:
         """Random legal decisions per second in one episode, measured for at least `seconds`."""
         rng = np.random.default_rng(seed)

@@ -19,7 +19,8 @@ from rlsched.scenario import load as load_scenario
 from rlsched.sim.caching import cached
 from rlsched.sim.replay import Replayer
 from rlsched.sim.simulator import VectorSimulator
-from rlsched.workloads.source import EpisodeJobs, Source, open_source
+from rlsched.workloads.episodes import Episode, Source
+from rlsched.workloads.source import open_source
 
 ENVS = 64
 JOBS = 1024
@@ -44,7 +45,7 @@ class Reference(Protocol):
     name: str
 
     def decisions(
-        self, scenario: Scenario, episode: EpisodeJobs, units: Sequence[int], seconds: float, seed: int
+        self, scenario: Scenario, episode: Episode, units: Sequence[int], seconds: float, seed: int
     ) -> float:
         """Random legal decisions per second in one episode, measured for at least `seconds`."""
 

@@ -1,40 +1,21 @@
-"""Episodes of environments: their jobs, and the scale of their rewards."""
+"""EpisodeFeed: episodes of environments, with the scale of their rewards."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rlsched.jobs import IntArray, JobTable
-from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import JobOutcome, Played
 from rlsched.sim.replay import Replayer, make_heuristic
-from rlsched.workloads.source import EpisodeJobs, Source, open_source
+from rlsched.workloads.episodes import Episode, Source
+from rlsched.workloads.source import open_source
 
 LEAST_CHANCE = 1e-3
 """Added to the weight of every episode, so that one can be drawn if no job waits in any of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Episode:
-    """One episode of an environment.
-
-    Attributes:
-        jobs: of the episode.
-        offset: row of the trace at which they start.
-        scale: factor of its rewards.
-        power: supply of the site, if it has any.
-        baseline: mean bounded slowdown of the best baseline heuristic; 1 without a baseline.
-    """
-
-    jobs: JobTable
-    offset: int
-    scale: float
-    power: PowerSeries | None = None
-    baseline: float = 1.0
 
 
 class EpisodeFeed:
@@ -130,16 +111,16 @@ class EpisodeFeed:
         if self.scenario.episode.end == "max_ticks":
             return episode
         jobs = episode.jobs.take(slice(max(1, round(share * len(episode.jobs)))))
-        return self.scaled(EpisodeJobs(jobs, episode.offset, episode.power))
+        return self.scaled(replace(episode, jobs=jobs))
 
-    def scaled(self, episode: EpisodeJobs) -> Episode:
+    def scaled(self, episode: Episode) -> Episode:
         """Add the reward scale to an episode."""
         objective, jobs = self.scenario.objective, episode.jobs
         scale = baseline = 1.0
         if objective.baseline:
             baseline = self.baseline_slowdown(jobs)
             scale /= len(jobs) * baseline**objective.baseline_exponent
-        return Episode(jobs, episode.offset, scale, episode.power, baseline)
+        return replace(episode, scale=scale, baseline=baseline)
 
     def baseline_slowdown(self, jobs: JobTable) -> float:
         """Mean bounded slowdown of an episode's jobs under the best baseline heuristic."""

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.envs.render import draw, to_text
 from rlsched.jobs import IntArray
 from rlsched.scenario import PRIVILEGED, Scenario, as_scenario
@@ -20,6 +20,7 @@ from rlsched.scenario.terms import TERMS
 from rlsched.sim.layout import Layout, public_columns
 from rlsched.sim.simulator import VectorSimulator
 from rlsched.sim.state import NEVER
+from rlsched.workloads.episodes import Episode
 
 Arrays = NDArray[Any] | dict[str, NDArray[Any]]
 

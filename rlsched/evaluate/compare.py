@@ -9,13 +9,14 @@ from typing import Literal
 from rlsched.evaluate.costs import episode_cost
 from rlsched.evaluate.limits import LimitCheck, check_limits
 from rlsched.evaluate.policies import LearnedPolicies
-from rlsched.evaluate.policy import EvaluationEpisode, Policy
+from rlsched.evaluate.policy import Policy
 from rlsched.evaluate.policy_names import COMMITTED
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played, job_metrics, rlscheduler_metrics
 from rlsched.sim.simulator import effective_prices
+from rlsched.workloads.episodes import Episode
 
 # Ten sequences of 1,024 jobs with which published figures were made [Zhang et al. 2020].
 PROTOCOL_OFFSETS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
@@ -38,7 +39,7 @@ class Comparison:
 def compare(
     scenario: Scenario,
     units: Sequence[int],
-    episodes: Sequence[EvaluationEpisode],
+    episodes: Sequence[Episode],
     policies: Sequence[Policy],
     *,
     protocol: Literal["rlscheduler"] | None = None,

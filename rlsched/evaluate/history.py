@@ -13,7 +13,7 @@ import numpy as np
 
 from rlsched.envs.cluster_view import PLACES, battery_kwh, places, units_now
 from rlsched.evaluate.policies import HeuristicPolicy, LearnedPolicies
-from rlsched.evaluate.policy import EvaluationEpisode, Policy
+from rlsched.evaluate.policy import Policy
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.scenario import Scenario
 from rlsched.scenario.terms import FINISHED_VALUE
@@ -21,6 +21,7 @@ from rlsched.sim.energy import ACCOUNTS
 from rlsched.sim.heuristics import SimulatorHeuristic, placed_by
 from rlsched.sim.metrics import Played
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 
 Look = Callable[[VectorSimulator], None]
 """Is shown the simulator, in its first environment the episode, when the decisions of a tick are made."""
@@ -89,7 +90,7 @@ class History:
 
 def record(
     policy: Policy,
-    episode: EvaluationEpisode,
+    episode: Episode,
     units: Sequence[int],
     *,
     ticks: int | None = None,
@@ -153,7 +154,7 @@ def _every_tick(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"decision": decision})
 
 
-def _chooser(policy: Policy, episode: EvaluationEpisode, sim: VectorSimulator) -> Callable[[], int]:
+def _chooser(policy: Policy, episode: Episode, sim: VectorSimulator) -> Callable[[], int]:
     """Return the function that chooses actions in the only environment of a simulator."""
     if isinstance(policy, LearnedPolicies):
         actor, only = policy.first.actor(1), np.zeros(1, np.int64)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate.play import play
-from rlsched.evaluate.policy import EvaluationEpisode, LearnedPolicy
+from rlsched.evaluate.policy import LearnedPolicy
 from rlsched.evaluate.policy_names import BACKFILL_RULES, COMMITTED
 from rlsched.evaluate.seeds import seed_folder
 from rlsched.jobs import JobTable
@@ -19,6 +19,7 @@ from rlsched.sim.heuristics import placed_by, run_heuristic
 from rlsched.sim.metrics import Played
 from rlsched.sim.priorities import priority
 from rlsched.sim.replay import replay
+from rlsched.workloads.episodes import Episode
 
 LEARNED_BACKFILL = "policy"  # a learned policy decides by itself what to backfill
 
@@ -77,7 +78,7 @@ class HeuristicPolicy:
             committed_keys(self.name, JobTable.build(submit=[0], runtime=[1], demand=[1]), units[0])
 
     def run(
-        self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
+        self, episodes: Sequence[Episode], units: Sequence[int], progress: Callable[[int], None]
     ) -> list[Played]:
         """Replay each episode."""
         if self.planned is not None:
@@ -86,8 +87,9 @@ class HeuristicPolicy:
         runs = []
         for episode in episodes:
             if self.committed:
-                starts = replay_rlscheduler(episode.rows, units[0], self.name, self.backfill == COMMITTED)
-                runs.append(Played.of_starts(episode.rows, starts))
+                rows = episode.jobs if episode.rows is None else episode.rows
+                starts = replay_rlscheduler(rows, units[0], self.name, self.backfill == COMMITTED)
+                runs.append(Played.of_starts(rows, starts))
             else:
                 starts = replay(
                     episode.jobs, units, self.name, self.backfill, window=self.window, seed=episode.seed
@@ -127,7 +129,7 @@ class LearnedPolicies:
         }
 
     def run(
-        self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
+        self, episodes: Sequence[Episode], units: Sequence[int], progress: Callable[[int], None]
     ) -> list[Played]:
         """Play all episodes side by side; of several seeds, the first."""
         return play(self.scenario, units, episodes, self.first, progress=progress)

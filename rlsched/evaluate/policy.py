@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.jobs import IntArray, JobTable
-from rlsched.power.series import PowerSeries
+from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played
-
-
-@dataclass(frozen=True, eq=False)
-class EvaluationEpisode:
-    """One episode that all policies run.
-
-    Attributes:
-        number: policies are paired by it.
-        seed: of the random draws of the episode.
-        offset: trace row of its first job; None where jobs are drawn.
-        jobs: in submit order.
-        rows: the same jobs in trace order, for replays that follow it; usually `jobs`.
-        power: supply of the cluster, where the scenario has power.
-    """
-
-    number: int
-    seed: int
-    offset: int | None
-    jobs: JobTable
-    rows: JobTable
-    power: PowerSeries | None = None
+from rlsched.workloads.episodes import Episode
 
 
 class Policy(Protocol):
@@ -56,7 +34,7 @@ class Policy(Protocol):
         """Training seed -> policy, where several seeds are compared as one; else {None: itself}."""
 
     def run(
-        self, episodes: Sequence[EvaluationEpisode], units: Sequence[int], progress: Callable[[int], None]
+        self, episodes: Sequence[Episode], units: Sequence[int], progress: Callable[[int], None]
     ) -> list[Played]:
         """Outcome of each episode."""
 

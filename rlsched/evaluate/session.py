@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate.compare import PROTOCOL_JOBS, PROTOCOL_OFFSETS, Comparison, compare
-from rlsched.evaluate.policy import EvaluationEpisode, Policy
+from rlsched.evaluate.policy import Policy
 from rlsched.scenario import EpisodeSettings, Scenario, SwfWorkload
 from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
+from rlsched.workloads.episodes import Episode
 from rlsched.workloads.source import Source, TraceSource, open_source
 
 DEFAULT_EPISODES = 20
@@ -91,7 +92,7 @@ class Session:
 
     scenario: Scenario
     units: list[int]
-    episodes: list[EvaluationEpisode]
+    episodes: list[Episode]
     seed: int
     repairs: dict[str, int]
     protocol: Literal["rlscheduler"] | None
@@ -172,7 +173,7 @@ def _without_offsets(episode: EpisodeSettings) -> EpisodeSettings:
     return episode.model_copy(update={"offsets": ()})
 
 
-def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> list[EvaluationEpisode]:
+def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> list[Episode]:
     jobs, offsets = scenario.episode.jobs, scenario.episode.offsets
     if isinstance(source, TraceSource) and choice.recent:
         rows = source.windows.last(choice.episodes or DEFAULT_EPISODES)
@@ -185,14 +186,10 @@ def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> 
         raise BadInputError(
             "--episodes", f"{count} times the same whole trace", "set their length with --jobs"
         )
-    drawn = [source.evaluation(k, seed) for k in range(count)]
-    return [
-        EvaluationEpisode(k, seed, None if part.offset < 0 else part.offset, part.jobs, part.jobs, part.power)
-        for k, part in enumerate(drawn)
-    ]
+    return [replace(source.evaluation(k, seed), number=k, seed=seed) for k in range(count)]
 
 
-def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) -> list[EvaluationEpisode]:
+def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) -> list[Episode]:
     """Episodes from the rows that were named, kept in trace order beside."""
     windows = source.windows
     offsets = scenario.episode.offsets[: choice.episodes]
@@ -214,14 +211,12 @@ def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) 
     return _at_rows(source, offsets, seed)
 
 
-def _at_rows(source: TraceSource, offsets: Sequence[int], seed: int) -> list[EvaluationEpisode]:
+def _at_rows(source: TraceSource, offsets: Sequence[int], seed: int) -> list[Episode]:
     """The episodes that start at these rows."""
     parts = [source.listed(offset, k, seed) for k, offset in enumerate(offsets)]
     return [
-        EvaluationEpisode(
-            k, seed, part.offset, part.jobs, source.rows(part.offset, len(part.jobs)), part.power
-        )
-        for k, part in enumerate(parts)
+        replace(part, number=k, seed=seed, rows=source.rows(offset, len(part.jobs)))
+        for k, (offset, part) in enumerate(zip(offsets, parts, strict=True))
     ]
 
 

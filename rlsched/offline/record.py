@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.jobs import IntArray
 from rlsched.offline.behavior import Loader, make_actor, sample_actions, with_noise
 from rlsched.offline.columns import Names, Shape, table
@@ -20,6 +20,7 @@ from rlsched.scenario.terms import TERMS
 from rlsched.settings import Frozen
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 
 ROW_GROUP_BYTES = 16 << 20
 """Bytes before compression, read at once. Small groups mix better where rows are drawn at random."""

@@ -18,7 +18,7 @@ from rlsched.envs.grid_picture import draw_indexed
 from rlsched.envs.palette import PALETTE, Indexed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.history import History, knows_ticks, record
-from rlsched.evaluate.policy import EvaluationEpisode, Policy
+from rlsched.evaluate.policy import Policy
 from rlsched.report.panels import (
     AREAS,
     BATTERY_LEVEL,
@@ -35,6 +35,7 @@ from rlsched.report.panels import (
 from rlsched.report.style import INK, MUTED, house_style, new_figure, right_title, shortened, time_axis
 from rlsched.report.words import number
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 
 WIDTH_IN, HEAD_IN, LEGEND_IN = 12.0, 0.45, 0.75
 LEGEND_COLUMNS = 6
@@ -178,9 +179,7 @@ def _job_facts(history: History) -> str:
     return "   ·   ".join(facts)
 
 
-def film(
-    policy: Policy, episode: EvaluationEpisode, units: Sequence[int], frames: int = FRAMES
-) -> tuple[bytes, int]:
+def film(policy: Policy, episode: Episode, units: Sequence[int], frames: int = FRAMES) -> tuple[bytes, int]:
     """Run the first ticks of an episode with a planning horizon, `frames` at most, and draw each of them.
 
     Raises:

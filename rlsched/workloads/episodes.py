@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 import numpy as np
@@ -22,19 +22,32 @@ POWER_STREAM = 1
 
 
 @dataclass(frozen=True, eq=False)
-class EpisodeJobs:
-    """The jobs and the power of one episode.
+class Episode:
+    """One episode of a scenario.
+
+    A source sets jobs, offset and power; an environment its scale and baseline; an evaluation the rest.
 
     Attributes:
         jobs: in submit order; times in ticks, on the clock of the trace (the first submit is not 0).
-        offset: row of the trace at which the episode starts; -1: jobs are drawn from a model.
+        offset: row of the trace at which the episode starts; None: jobs are drawn.
         power: from the first submit on, for the ticks of the episode and the planning horizon after it;
             None: the scenario has no power.
+        scale: factor of its rewards.
+        baseline: mean bounded slowdown of the best baseline heuristic; 1 without a baseline.
+        number: policies are paired by it.
+        seed: of the random draws of the episode.
+        rows: the same jobs in trace order, for replays that follow it; None: the order of `jobs`.
     """
 
     jobs: JobTable
-    offset: int
+    _: KW_ONLY
+    offset: int | None = None
     power: PowerSeries | None = None
+    scale: float = 1.0
+    baseline: float = 1.0
+    number: int = 0
+    seed: int = 0
+    rows: JobTable | None = None
 
 
 class Source(Protocol):
@@ -56,14 +69,14 @@ class Source(Protocol):
     def parts(self) -> Sequence[tuple[float, Source]]:
         """(share of episodes, source) for each model of a mixture; else this source alone."""
 
-    def training(self, rng: np.random.Generator) -> EpisodeJobs:
+    def training(self, rng: np.random.Generator) -> Episode:
         """Draw a training episode.
 
         Raises:
             BadInputError: the training rows have no whole episode.
         """
 
-    def evaluation(self, index: int, seed: int) -> EpisodeJobs:
+    def evaluation(self, index: int, seed: int) -> Episode:
         """Evaluation episode number `index` of a seed: the same at every call, and disjoint from training.
 
         Raises:
@@ -108,9 +121,9 @@ def all_repairs(jobs: dict[str, int], supply: Supply | None) -> dict[str, int]:
     return jobs if supply is None else jobs | supply.model.repairs
 
 
-def episode(jobs: JobTable, offset: int, supply: Supply | None, rng: np.random.Generator) -> EpisodeJobs:
+def episode(jobs: JobTable, offset: int | None, supply: Supply | None, rng: np.random.Generator) -> Episode:
     """Make an episode of jobs and draw its power; without a supply nothing is drawn."""
-    return EpisodeJobs(jobs, offset, None if supply is None else supply.draw(rng, jobs))
+    return Episode(jobs, offset=offset, power=None if supply is None else supply.draw(rng, jobs))
 
 
 def evaluation_rng(index: int, seed: int) -> np.random.Generator:

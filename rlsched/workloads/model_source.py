@@ -19,7 +19,7 @@ from rlsched.scenario import (
     Scenario,
 )
 from rlsched.workloads.episodes import (
-    EpisodeJobs,
+    Episode,
     Source,
     Supply,
     all_repairs,
@@ -73,14 +73,14 @@ class ModelSource:
         sources = (replace(self, model=model) for model in self.model.models)
         return list(zip(self.model.shares, sources, strict=True))
 
-    def training(self, rng: np.random.Generator) -> EpisodeJobs:
+    def training(self, rng: np.random.Generator) -> Episode:
         """Draw a training episode."""
-        return episode(self._jobs(rng), -1, self.supply, rng)
+        return episode(self._jobs(rng), None, self.supply, rng)
 
-    def evaluation(self, index: int, seed: int) -> EpisodeJobs:
+    def evaluation(self, index: int, seed: int) -> Episode:
         """Evaluation episode number `index` of a seed, from its own random streams."""
         jobs = self._jobs(evaluation_rng(index, seed))
-        return episode(jobs, -1, self.supply, evaluation_power_rng(index, seed))
+        return episode(jobs, None, self.supply, evaluation_power_rng(index, seed))
 
     def _jobs(self, rng: np.random.Generator) -> JobTable:
         jobs = self.model.draw(rng, self.max_jobs)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rlsched.scenario import Scenario, SwfWorkload
-from rlsched.workloads.episodes import EpisodeJobs, Source
+from rlsched.workloads.episodes import Source
 from rlsched.workloads.model_source import ModelSource, open_model
 from rlsched.workloads.trace_opening import TRAINING_SHARE, open_trace
 from rlsched.workloads.traces import TraceSource
 
-__all__ = ["TRAINING_SHARE", "EpisodeJobs", "ModelSource", "Source", "TraceSource", "open_source"]
+__all__ = ["TRAINING_SHARE", "ModelSource", "Source", "TraceSource", "open_source"]
 
 
 def open_source(scenario: Scenario) -> Source:

@@ -13,7 +13,7 @@ from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import Cluster
 from rlsched.workloads.days import Days
 from rlsched.workloads.episodes import (
-    EpisodeJobs,
+    Episode,
     Source,
     Supply,
     all_repairs,
@@ -151,7 +151,7 @@ class TraceSource:
         """`jobs` jobs from row `offset` on, in loaded order, as the replay of rlscheduler needs them."""
         return self.trace.jobs.take(slice(offset, offset + jobs))
 
-    def training(self, rng: np.random.Generator) -> EpisodeJobs:
+    def training(self, rng: np.random.Generator) -> Episode:
         """Draw a window within the training rows."""
         first, end = self.training_rows
         if self.windows.everything:
@@ -161,7 +161,7 @@ class TraceSource:
         row = self._random_row(rng, [(first, end)], "training")
         return self._episode(row, self.windows.end(row), rng)
 
-    def evaluation(self, index: int, seed: int) -> EpisodeJobs:
+    def evaluation(self, index: int, seed: int) -> Episode:
         """The window at offset number `index`, or a random one outside the training rows."""
         if self.windows.everything:
             return self.listed(0, index, seed)
@@ -181,7 +181,7 @@ class TraceSource:
             )
         return self.listed(self.offsets[index], index, seed)
 
-    def listed(self, offset: int, index: int, seed: int) -> EpisodeJobs:
+    def listed(self, offset: int, index: int, seed: int) -> Episode:
         """The window at row `offset`, with the power of evaluation episode number `index` of a seed."""
         return self._episode(offset, self.windows.end(offset), evaluation_power_rng(index, seed))
 
@@ -230,11 +230,11 @@ class TraceSource:
 
     def _resampled(
         self, days: Days, purpose: str, rng: np.random.Generator, power: np.random.Generator
-    ) -> EpisodeJobs:
+    ) -> Episode:
         """Draw an episode of resampled days."""
         choices = self._days_of(days, purpose)
         jobs = days.draw(rng, choices, self.windows.jobs, self.windows.ticks)
-        return episode(jobs, -1, self.supply, power)
+        return episode(jobs, None, self.supply, power)
 
-    def _episode(self, first: int, end: int, rng: np.random.Generator) -> EpisodeJobs:
+    def _episode(self, first: int, end: int, rng: np.random.Generator) -> Episode:
         return episode(self.rows(first, end - first).in_submit_order(), first, self.supply, rng)

@@ -16,10 +16,10 @@ from gymnasium.vector import AutoresetMode
 
 from rlsched import scenario
 from rlsched.envs.env import SchedulingEnv
-from rlsched.envs.episodes import Episode
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.jobs import JobTable
 from rlsched.scenario import PRIVILEGED, ObservationBlock, Scenario, names
+from rlsched.workloads.episodes import Episode
 from tests.envs.examples import changed, legal
 
 OF_HORIZONS = {"image", "profile", "coming", "supply"}
@@ -239,7 +239,7 @@ def test_the_return_of_bounded_slowdown_is_the_metric(model: Scenario) -> None:
 def test_illegal_actions(model: Scenario, action: int) -> None:
     """Two jobs come, one of them does not fit beside the first: slot 1 is then empty, and so on."""
     jobs = JobTable.build(submit=[0, 0, 0], runtime=[9, 9, 9], demand=[200, 30, 100])
-    episode = Episode(jobs, -1, 1.0)
+    episode = Episode(jobs)
     hold = model.model_copy(update={"decision": model.decision.model_copy(update={"action_rule": "hold"})})
 
     def make_env(on_illegal: Any) -> SchedulingEnv:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rlsched.envs.env import SchedulingEnv
-from rlsched.envs.episodes import Episode
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import Played, job_metrics
+from rlsched.workloads.episodes import Episode
 from tests.envs.examples import changed, legal, one_job
 
 
@@ -47,7 +47,7 @@ def test_an_episode_without_a_decision_ends_with_its_first_step(
         update={"decision": model.decision.model_copy(update={"action_rule": "commit"})}
     )
     env = SchedulingEnv(commit, flat=flat, on_illegal="raise")
-    obs, _ = env.reset(seed=0, options={"episodes": [Episode(one_job(jobs), -1, 1.0)]})
+    obs, _ = env.reset(seed=0, options={"episodes": [Episode(one_job(jobs))]})
     assert env.observation_space.contains(obs)
     assert env.action_masks().tolist() == [False] * 12 + [True]
     obs, reward, terminated, truncated, info = env.step(12)
@@ -63,7 +63,7 @@ def test_episodes_without_a_decision_within_a_vector(model: Scenario) -> None:
     """One of two is over at once: its end is told once, and the other does not notice."""
     envs = SchedulingVectorEnv(model, 2)
     usual = envs.feed.training(np.random.default_rng(0))
-    envs.reset(seed=0, options={"episodes": [usual, Episode(one_job(), -1, 1.0)]})
+    envs.reset(seed=0, options={"episodes": [usual, Episode(one_job())]})
     records = []
     for _ in range(4):
         _, _, terminated, _, info = envs.step(envs.simulator.mask.argmax(axis=1))

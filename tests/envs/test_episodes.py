@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from rlsched import scenario
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.scenario import Scenario
 from rlsched.sim.metrics import JobOutcome, Played
 from rlsched.sim.replay import replay
+from rlsched.workloads.episodes import Episode
 
 
 def test_scale_is_one_over_jobs_times_the_best_greedy_bounded_slowdown(small: Scenario) -> None:
@@ -72,7 +73,7 @@ def test_episodes_are_drawn_by_how_long_their_jobs_wait(
 ) -> None:
     feed, rng = EpisodeFeed(model), np.random.default_rng(0)
     jobs = feed.training(rng).jobs
-    offered = cycle([Episode(jobs, 1, 1.0, baseline=first), Episode(jobs, 2, 1.0, baseline=second)])
+    offered = cycle([Episode(jobs, offset=1, baseline=first), Episode(jobs, offset=2, baseline=second)])
     monkeypatch.setattr(feed, "training", lambda _: next(offered))
     drawn = [feed.contended(rng, 2).offset == 1 for _ in range(2000)]
     assert np.mean(drawn) == pytest.approx(chance, abs=0.045)  # four standard deviations

@@ -11,7 +11,6 @@ from rlsched import scenario
 from rlsched.envs import picture_text
 from rlsched.envs.cluster_view import ClusterView, places
 from rlsched.envs.env import SchedulingEnv
-from rlsched.envs.episodes import Episode
 from rlsched.envs.grid_picture import FREE, OFF, _Frame, draw_indexed, grid_cells
 from rlsched.envs.palette import (
     BACKUP,
@@ -32,6 +31,7 @@ from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Scenario
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 from tests.envs.examples import legal
 
 WINDY = (
@@ -222,7 +222,7 @@ def test_the_colour_of_a_job_stays() -> None:
 def test_a_text_by_hand() -> None:
     sim, jobs = by_hand()
     env = SchedulingEnv(sim.scenario, render_mode="ansi")
-    env.reset(options={"episodes": [Episode(jobs, -1, 1.0, POWER)]})
+    env.reset(options={"episodes": [Episode(jobs, power=POWER)]})
     for _ in range(3):
         env.step(0)
     counts = "ready 1, wait 0, planned 1, running 2, suspended 0, finished 0, rejected 0"

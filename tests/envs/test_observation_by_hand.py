@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rlsched.envs.env import SchedulingEnv
-from rlsched.envs.episodes import Episode
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
 from rlsched.sim.columns import JOB_FEATURES, OUTLOOK_FEATURES, QUEUE_FEATURES
+from rlsched.workloads.episodes import Episode
 
 UNITS, WINDOW, EVENTS = 8, 3, 4
 SCALE = 0.01
@@ -203,7 +203,7 @@ def test_every_column() -> None:
     env = SchedulingEnv(settings(), on_illegal="raise", privileged=True)
     for number, (action, elapsed, mask, jobs, releases, waiting, ahead) in enumerate(QUESTIONS):
         if action is None:
-            obs, info = env.reset(options={"episodes": [Episode(JOBS, -1, SCALE)]})
+            obs, info = env.reset(options={"episodes": [Episode(JOBS, scale=SCALE)]})
         else:
             obs, _, terminated, truncated, info = env.step(action)
             assert not terminated
@@ -231,7 +231,7 @@ def check(observed: np.ndarray, expected: list, names: tuple[str, ...], where: s
 def test_rewards_of_the_same_episode() -> None:
     """B and C wait for three ticks, then B, C (and D, who started) for five, then C for nine."""
     env = SchedulingEnv(settings())
-    env.reset(options={"episodes": [Episode(JOBS, -1, SCALE)]})
+    env.reset(options={"episodes": [Episode(JOBS, scale=SCALE)]})
     terms = {2: (3 * (RATE_B + RATE_C), 6), 4: (5 * (RATE_B + RATE_C), 10), 5: (9 * RATE_C, 9)}
     for number, (action, *_) in enumerate(QUESTIONS[1:], start=1):
         assert action is not None
@@ -245,7 +245,7 @@ def test_rewards_of_the_same_episode() -> None:
 def test_the_end_of_the_same_episode() -> None:
     """E starts at 17 on what is free; C must wait for both A (20) and B (71)."""
     env = SchedulingEnv(settings())
-    env.reset(options={"episodes": [Episode(JOBS, -1, SCALE)]})
+    env.reset(options={"episodes": [Episode(JOBS, scale=SCALE)]})
     for action, *_ in QUESTIONS[1:]:
         env.step(action)  # type: ignore[arg-type]
     _, _, terminated, truncated, info = env.step(1)
@@ -261,7 +261,7 @@ def test_the_end_of_the_same_episode() -> None:
 
 def test_what_is_beyond_the_window_is_backlog() -> None:
     env = SchedulingEnv(settings(window=2))
-    obs, _ = env.reset(options={"episodes": [Episode(JOBS, -1, SCALE)]})
+    obs, _ = env.reset(options={"episodes": [Episode(JOBS, scale=SCALE)]})
     assert obs["jobs"].shape == (2, 13)
     check(obs["queue"], queue(3, 1, 60 + 62 + 49, 0, 0, None, 8, 0), QUEUE_FEATURES.names(1), "window of two")
 
@@ -269,7 +269,7 @@ def test_what_is_beyond_the_window_is_backlog() -> None:
 def test_bounded_rates_are_per_second_whatever_the_tick() -> None:
     """At 10 s a tick a job of one tick counts as 10 s, and the same jobs are seen at the same rate."""
     env = SchedulingEnv(settings(tick_s=10), privileged=True)
-    _, info = env.reset(options={"episodes": [Episode(JOBS, -1, SCALE)]})
+    _, info = env.reset(options={"episodes": [Episode(JOBS, scale=SCALE)]})
     ahead = info["privileged"]["outlook"]
     waiting = (1 / 20 + 1 / 63 + 1 / 8) / 10
     assert ahead[5] == pytest.approx(rate(10 * waiting), abs=1e-4)

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from rlsched import scenario
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import PRIVILEGED, Scenario
+from rlsched.workloads.episodes import Episode
 
 REGISTERED = sorted(name for name in gymnasium.registry if name.startswith("rlsched/"))
 DECISIONS = 60
@@ -126,7 +127,7 @@ def test_no_observation_depends_on_what_lies_ahead(name: str, small_trace: Path)
         jobs = with_another_future(episode.jobs, starts, tick, rng)
         started = (starts >= 0) & (starts <= tick)
         ends += int((jobs.runtime != episode.jobs.runtime)[started].sum())
-        changed = Episode(jobs, episode.offset, episode.scale, episode.power)
+        changed = replace(episode, jobs=jobs)
         actions = [action for *_, action in first]
         for (observed, now, _), (same, late, _) in zip(first, played(envs, changed, actions), strict=False):
             if max(now, late) >= tick:

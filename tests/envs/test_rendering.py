@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rlsched.envs.env import SchedulingEnv
-from rlsched.envs.episodes import Episode
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.scenario import Scenario
+from rlsched.workloads.episodes import Episode
 from tests.envs.examples import legal, one_job
 
 
@@ -65,7 +65,7 @@ def test_every_moment_can_be_rendered(small: Scenario, render_mode: str) -> None
         if done:
             assert env.render() is not None
             _, info = env.reset()
-    env.reset(options={"episodes": [Episode(one_job(), -1, 1.0)]})
+    env.reset(options={"episodes": [Episode(one_job())]})
     assert env.render() is not None
 
 

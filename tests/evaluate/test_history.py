@@ -12,13 +12,14 @@ from rlsched import scenario
 from rlsched.envs.cluster_view import PLACES
 from rlsched.evaluate.history import History, knows_ticks, record
 from rlsched.evaluate.policies import HeuristicPolicy, LearnedPolicies
-from rlsched.evaluate.policy import EvaluationEpisode, Policy
+from rlsched.evaluate.policy import Policy
 from rlsched.evaluate.session import Choice, Session, open_session
 from rlsched.jobs import IntArray
 from rlsched.scenario import Scenario
 from rlsched.sim.heuristics import PLACEMENTS
 from rlsched.sim.metrics import Played
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 from tests.policies import Forgetful
 from tests.sim.test_twin_green import game
 
@@ -45,13 +46,13 @@ class Whim(Forgetful):
         return np.asarray((mask * (1.0 + 1000.0 * draws % 1.0)).argmax(axis=1))
 
 
-def a_game(seed: int) -> tuple[Scenario, tuple[int, ...], EvaluationEpisode]:
+def a_game(seed: int) -> tuple[Scenario, tuple[int, ...], Episode]:
     """A random scenario with random power, suspension, expiry and pools."""
     values, units, jobs, power = game(seed)
-    return values, units, EvaluationEpisode(0, seed, None, jobs, jobs, power)
+    return values, units, Episode(jobs, seed=seed, power=power)
 
 
-def plain(policy: Policy, episode: EvaluationEpisode, units: tuple[int, ...]) -> Played:
+def plain(policy: Policy, episode: Episode, units: tuple[int, ...]) -> Played:
     return policy.run([episode], units, lambda _: None)[0]
 
 

@@ -19,7 +19,6 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.history import record
 from rlsched.evaluate.play import play
 from rlsched.evaluate.policies import LearnedPolicies
-from rlsched.evaluate.policy import EvaluationEpisode
 from rlsched.learn.acting import NetworkActor
 from rlsched.learn.config.sections import Network, WarmStart
 from rlsched.learn.config.training import make_config
@@ -204,8 +203,7 @@ def test_what_is_drawn_is_what_was_played(rules: list[str]) -> None:
     policy, feed = policy_of(simulated), EpisodeFeed(simulated)
     compared = LearnedPolicies("it", policy, policy.scenario)
     for k in range(12):
-        drawn = feed.evaluation(k, seed=0)
-        episode = EvaluationEpisode(k, 0, None, drawn.jobs, drawn.jobs, drawn.power)
+        episode = feed.evaluation(k, seed=0)
         (plain,) = compared.run([episode], feed.units, lambda _: None)
         np.testing.assert_array_equal(record(compared, episode, feed.units).played.start, plain.start)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlsched import scenario
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.play import play
 from rlsched.jobs import FloatArray
 from rlsched.learn.algorithms.learners.search import SearchEngine
@@ -17,6 +17,7 @@ from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.selection import Validation, limit_shares, measured
 from rlsched.scenario import Scenario
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 from tests.policies import Forgetful
 from tests.priorities import priority_policy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlsched import scenario
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.bootstrap import bootstrap_columns
 from rlsched.evaluate.hoarding import SPAN_LIMIT, WAIT_LIMIT
@@ -25,6 +25,7 @@ from rlsched.sim.columns import JOB_FEATURES
 from rlsched.sim.layout import Layout
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.replay import replay
+from rlsched.workloads.episodes import Episode
 from tests.policies import Forgetful
 
 GREEDY_SJF = PolicyLabel("sjf", "greedy")
@@ -226,7 +227,7 @@ def test_the_share_is_taken_in_every_episode(small: Scenario, metric: str) -> No
 def test_where_nobody_ever_waits_all_are_equal(small: Scenario) -> None:
     feed = EpisodeFeed(small)
     idle = JobTable.build(submit=1000 * np.arange(5), runtime=[5] * 5, demand=[1] * 5)
-    chosen = Validation.of(small, feed.units, [Episode(idle, -1, 1.0)], "wait")
+    chosen = Validation.of(small, feed.units, [Episode(idle)], "wait")
     assert chosen.run(First())["relative"] == pytest.approx(1.0)
 
 

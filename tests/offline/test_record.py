@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.offline.behavior import Behavior, sample_actions, with_noise
 from rlsched.offline.columns import matrix
@@ -21,6 +21,7 @@ from rlsched.sim.heuristics import run_heuristic
 from rlsched.sim.metrics import job_metrics
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import effective_prices
+from rlsched.workloads.episodes import Episode
 
 from .conftest import nobody, recipe
 

@@ -89,7 +89,7 @@ def test_no_number_of_jobs_is_the_whole_trace(trace: Path) -> None:
 
 def test_a_short_trace_leaves_evaluation_one_episode(trace: Path) -> None:
     source, rng = opened(trace, jobs=40), np.random.default_rng(0)
-    assert max(source.training(rng).offset for _ in range(500)) == 20
+    assert max(source.training(rng).offset or 0 for _ in range(500)) == 20
     assert {source.evaluation(k, seed=0).offset for k in range(20)} == {60}
 
 
@@ -186,7 +186,7 @@ def test_model_episodes() -> None:
     np.testing.assert_array_equal(first.submit, again.submit)
     assert (first.runtime != second.runtime).any()
     trained = source.training(np.random.default_rng(1))
-    assert (trained.offset, len(trained.jobs)) == (-1, 50)
+    assert (trained.offset, len(trained.jobs)) == (None, 50)
     assert (trained.jobs.runtime != first.runtime).any()
 
 

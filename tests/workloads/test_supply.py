@@ -13,7 +13,7 @@ from rlsched import scenario
 from rlsched.power import model as power_model
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Cluster, Power
-from rlsched.workloads.episodes import EpisodeJobs
+from rlsched.workloads.episodes import Episode
 from rlsched.workloads.source import Source, open_source
 from tests.workloads.swf_files import job_line, trace_file
 
@@ -65,7 +65,7 @@ MAX_TICKS = {"end": "max_ticks", "max_ticks": 40}
 EPISODES = [{"jobs": None, **MAX_TICKS}, {"jobs": 20, **MAX_TICKS}, {"jobs": 20}]
 
 
-def power_of(episode: EpisodeJobs) -> PowerSeries:
+def power_of(episode: Episode) -> PowerSeries:
     assert episode.power is not None
     return episode.power
 

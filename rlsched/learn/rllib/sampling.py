@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.rllib.scale import training_costs
 from rlsched.scenario import Scenario
 from rlsched.scenario.terms import TERMS
+from rlsched.workloads.episodes import Episode
 
 ENV_NAME = "rlsched-vector"
 COSTS = "costs"

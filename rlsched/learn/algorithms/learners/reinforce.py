@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.acting import one_thread
@@ -28,6 +28,7 @@ from rlsched.learn.pid import LimitCheck
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 
 STATE = "reinforce.pt"
 TRIES = 1000

@@ -18,7 +18,7 @@ from typing import Any
 import cma
 import numpy as np
 
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.algorithms.learners.hoarding import hoarding_penalties
@@ -34,6 +34,7 @@ from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.selection import by_sjf, measured
 from rlsched.sim.layout import Layout
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 
 STATE = "search.npz"
 GUESSED = 8
