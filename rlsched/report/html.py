@@ -17,7 +17,7 @@ from rlsched.evaluate.statistics import PolicyLabel, SummaryRow, headline, order
 from rlsched.files import write_whole
 from rlsched.report.gantt import Gantt, draw_gantt
 from rlsched.report.learning_curve import LearningCurves, draw_learning
-from rlsched.report.markup import fact_list, folded, image, page, section, settings_text
+from rlsched.report.markup import fact_list, folded, head, image, page, section, settings_text
 from rlsched.report.over_time import Timeline, draw_jobs, draw_power
 from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
@@ -81,8 +81,7 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
     title = f"{result.scenario.name}: comparison of schedulers"
     settings = yaml.safe_dump(result.scenario.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="lead">{escape(result.scenario.description)}</p>' if result.scenario.description else "",
+        head(title, result.scenario.description),
         section("In short", "".join(f"<p>{line}</p>" for line in findings(result))),
         section("What was compared", fact_list(_facts(result)) + settings_text(settings)),
         *(section(caption, image(caption, png)) for caption, png in list(pictures.values())[:1]),
@@ -96,7 +95,7 @@ def render(result: Result, pictures: Mapping[str, tuple[str, bytes]]) -> str:
     parts += [section(title, content) for title, rows, content in tables if rows]
     parts += [section(caption, image(caption, png)) for caption, png in list(pictures.values())[1:]]
     parts += [section("Repairs", count_table(result.repairs)), version_section()]
-    return page(escape(title), "\n".join(part for part in parts if part))
+    return page(escape(title), "\n".join(parts))
 
 
 def version_section() -> str:

@@ -24,6 +24,11 @@ def page(
     )
 
 
+def head(title: str, lead: str) -> str:
+    """The heading of a page, with a line of text below it, if any."""
+    return f"<h1>{escape(title)}</h1>" + (f'\n<p class="lead">{escape(lead)}</p>' if lead else "")
+
+
 def section(title: str, body: str) -> str:
     """A section of a page, with its heading; empty without a body."""
     return f"<section><h2>{escape(title)}</h2>\n{body}</section>" if body else ""

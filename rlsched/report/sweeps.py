@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from rlsched.evaluate.measures import measure
 from rlsched.jobs import FloatArray
 from rlsched.report.html import version_section
-from rlsched.report.markup import fact_list, image, page, section, settings_text, table
+from rlsched.report.markup import fact_list, head, image, page, section, settings_text, table
 from rlsched.report.style import (
     HEURISTIC,
     LEARNED,
@@ -90,16 +90,14 @@ def render_sweep(result: SweepResult) -> tuple[str, dict[str, bytes]]:
             pictures["front.png"] = (caption, to_png(draw_front(result)))
     facts = {escape(name): escape(value) for name, value in result.facts.items()}
     parts = [
-        f"<h1>{escape(result.title)}</h1>",
-        f'<p class="lead">{escape(result.description)}</p>' if result.description else "",
+        head(result.title, result.description),
         section("In short", "".join(f"<p>{escape(line)}</p>" for line in findings(result))),
         section("What was searched", fact_list(facts) + settings_text(result.settings)),
         *(section(caption, image(caption, png)) for caption, png in pictures.values()),
         section("Trials", trial_table(result)),
         version_section(),
     ]
-    main = "\n".join(part for part in parts if part)
-    return page(escape(result.title), main), {name: png for name, (_, png) in pictures.items()}
+    return page(escape(result.title), "\n".join(parts)), {name: png for name, (_, png) in pictures.items()}
 
 
 def findings(result: SweepResult) -> list[str]:
@@ -178,7 +176,9 @@ def _draw_setting(axes: Axes, result: SweepResult, k: int, key: str) -> None:
         if not len(values):
             continue
         colour = BEST if trial is best else FRONT if trial.front and len(result.objectives) > 1 else ALL
-        axes.plot([x, x], [values.min(), values.max()], color=colour, linewidth=1.2, alpha=0.6)
+        axes.vlines(
+            x, values.min(), values.max(), color=colour, linewidth=1.2, alpha=0.6, capstyle="projecting"
+        )
         axes.plot([x], [values.mean()], "o", color=colour, markersize=5, zorder=3 if colour != ALL else 2)
         outputs += values.tolist()
     if numeric:
@@ -202,14 +202,11 @@ def draw_front(result: SweepResult) -> Figure:
         for trial in result.trials:
             if not np.isfinite(trial.means[:2]).all():
                 continue
-            (y, x), colour = trial.means[:2], FRONT if trial.front else ALL
-            x, y = x * scales[1].factor, y * scales[0].factor
-            for axis_index, scale in ((1, scales[1]), (0, scales[0])):
-                values = trial.values[axis_index] * scale.factor
-                ends = [np.nanmin(values), np.nanmax(values)]
-                axes.plot(
-                    *((ends, [y, y]) if axis_index else ([x, x], ends)), color=colour, linewidth=1, alpha=0.5
-                )
+            colour = FRONT if trial.front else ALL
+            ys, xs = (trial.values[k][np.isfinite(trial.values[k])] * scales[k].factor for k in (0, 1))
+            y, x = (trial.means[k] * scales[k].factor for k in (0, 1))
+            axes.hlines(y, xs.min(), xs.max(), color=colour, linewidth=1, alpha=0.5, capstyle="projecting")
+            axes.vlines(x, ys.min(), ys.max(), color=colour, linewidth=1, alpha=0.5, capstyle="projecting")
             axes.plot([x], [y], "o", color=colour, markersize=6, zorder=3)
             if trial.front:
                 points.append((x, y, ", ".join(_value_text(value) for value in trial.settings.values())))

@@ -32,18 +32,15 @@ def comparison_table(rows: Iterable[SummaryRow], metric: str, hoarders: Collecti
     best = next((row.best_heuristic for row in ordered if row.best_heuristic), None)
     against = f"Difference to {escape(best)}" if best else "Difference to the best heuristic"
     unit = f", {scale.suffix.strip()}" if scale.suffix else ""
-    direction = "lower" if meaning.lower_is_better else "higher"
-    caption = (
-        f"<b>{escape(metric.replace('_', ' '))}</b>{escape(unit)}: "
-        f"{escape(meaning.doc)}; {direction} is better."
-    )
+    text = f"{unit}: {meaning.doc}; {'lower' if meaning.lower_is_better else 'higher'} is better."
+    caption = f"<b>{escape(metric.replace('_', ' '))}</b>{escape(text)}"
     cells = [
         (
             _name(row, best, row.label in hoarders),
             escape(row.backfill),
             _interval(scale, row.mean, row.low, row.high),
             _difference(row, scale, best),
-            f"{number(100 * row.wins)} %" if not isnan(row.wins) else number(row.wins),
+            number(100 * row.wins) + ("" if isnan(row.wins) else " %"),
             f"{row.episodes} by {row.seeds} seeds" if row.seeds > 1 else str(row.episodes),
         )
         for row in ordered
@@ -116,20 +113,12 @@ def seeds_table(seeds: Iterable[SeedRow], metrics: Sequence[str]) -> str:
                 escape(row.best_heuristic or ""),
             )
         )
-    header = (
-        "Policy",
-        "Metric",
-        "Seeds",
-        "Best to worst",
-        "Interquartile mean [95 %]",
-        "Heuristic's",
-        "Heuristic",
-    )
+    header = ["Policy", "Metric", "Seeds", "Best to worst", "Interquartile mean [95 %]"]
     caption = (
         "Means of the best and the worst seed, and the mean of the middle half of all values of seeds and"
         " episodes [Agarwal et al. 2021], beside that of the heuristic with the best mean."
     )
-    return table(header, cells, caption)
+    return table([*header, "Heuristic's", "Heuristic"], cells, caption)
 
 
 def limits_table(findings: Sequence[LimitCheck]) -> str:
@@ -154,10 +143,9 @@ def _against(value: str, reference: str, ratio: float) -> str:
 
 def _judgement(finding: Breach) -> str:
     """The finding as HTML: a coloured verdict, and its reasons."""
-    verdict_text, colon, reasons = judgement(finding).partition(":")
-    if finding.breached is None:
-        return verdict_text + colon + reasons
-    return f'<span class="{"worse" if finding.breached else "better"}">{verdict_text}</span>{colon}{reasons}'
+    text, colon, reasons = judgement(finding).partition(":")
+    look = {None: "", True: "worse", False: "better"}[finding.breached]
+    return (f'<span class="{look}">{text}</span>' if look else text) + colon + reasons
 
 
 def count_table(counts: Mapping[str, int]) -> str:
