@@ -144,7 +144,7 @@ def test_training_changes_the_policy_that_is_saved(run: Path) -> None:
     assert all(torch.isfinite(value).all() for value in second.values())
 
 
-NOOP_BIAS = "others.0.2.bias"
+NOOP_BIAS = "other_actions.0.2.bias"
 
 
 def check_average(before: Path, after: Path, retained: float = 0.8) -> None:
