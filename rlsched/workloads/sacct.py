@@ -11,14 +11,15 @@ import datetime
 import gzip
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 from zoneinfo import ZoneInfo
 
 from rlsched.errors import BadInputError
 from rlsched.files import replacing
-from rlsched.workloads.external_sort import JobRecord, LastRecords, SortedRow, SubmitSorter
+from rlsched.workloads.external_sort import ExternalSort, JobRecord, last_records
 from rlsched.workloads.sacct_columns import COMMAND
 from rlsched.workloads.sacct_forms import rows
 from rlsched.workloads.sacct_records import HourlyUse, Imported, RecordReader
@@ -86,10 +87,11 @@ def import_sacct(
     parent = next(folder for folder in out.absolute().parents if folder.exists())
     with ExitStack() as stack:
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".sacct.", dir=parent)))
-        records = stack.enter_context(closing(LastRecords(temporary)))
+        records, sorter = ExternalSort(temporary, "records"), ExternalSort(temporary, "jobs")
+        use = HourlyUse()
         records.add(reader.records(rows(lines, where, delimiter, COMMAND)))
-        sorter, use = SubmitSorter(temporary), HourlyUse()
-        sorter.add(_trace_rows(records.last(result.counts), use, result))
+        last = last_records(map(JobRecord._make, records.sorted()), result.counts)
+        sorter.add(_trace_rows(last, use, result))
         result.jobs = sorter.count
         if not result.jobs:
             counts = result.counts
@@ -98,12 +100,16 @@ def import_sacct(
         result.most_in_use = max(result.most_in_use, use.most())
         result.processors = result.most_in_use if processors is None else processors
         result.zone_known = zone is not None or not clock.absolute
-        _write(out, sorter, [*_zone_lines(zone, sorter.first), *reader.header()], result)
+        jobs = sorter.sorted()
+        first = next(jobs)
+        _write(out, first[0], chain([first], jobs), [*_zone_lines(zone, first[0]), *reader.header()], result)
     return result
 
 
-def _trace_rows(records: Iterable[JobRecord], use: HourlyUse, result: Imported) -> Iterator[SortedRow]:
-    """Rows of the trace; counts repairs, and the processors of the largest job."""
+def _trace_rows(
+    records: Iterable[JobRecord], use: HourlyUse, result: Imported
+) -> Iterator[tuple[int, int, str]]:
+    """Submit time, number of the input line, and line of the trace; counts repairs, and the largest job."""
     counts, largest = result.counts, 0
     for record in records:
         submit = record.submit
@@ -127,10 +133,10 @@ def _zone_lines(zone: ZoneInfo | None, start_s: int) -> Iterator[str]:
         yield f"; TimeZoneString: {zone.key}"
 
 
-def _write(out: Path, sorter: SubmitSorter, header: Iterable[str], result: Imported) -> None:
+def _write(
+    out: Path, first: int, jobs: Iterable[tuple[Any, ...]], header: Iterable[str], result: Imported
+) -> None:
     with ExitStack() as stack:
-        jobs = sorter.sorted(stack)
-        first = sorter.first
         file: IO[bytes] = stack.enter_context(replacing(out))
         if out.suffix == ".gz":
             compressed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))

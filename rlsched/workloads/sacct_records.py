@@ -195,10 +195,11 @@ class RecordReader:
         queued = (submit if columns.queued is None else clock(values[columns.queued])) or submit
         if start is None:
             reason = "never_started_dropped"
-            return JobRecord(submit, NOT_STARTED, line, job, 0, 0, False, reason, queued, submit)
+            return JobRecord(job, submit, NOT_STARTED, False, line, 0, 0, False, reason, queued, submit)
         end = clock(end_text)
         if end is None or state in ACTIVE:
-            return JobRecord(submit, start, line, job, 0, 0, False, "still_running_dropped", queued, start)
+            reason = "still_running_dropped"
+            return JobRecord(job, submit, start, False, line, 0, 0, False, reason, queued, start)
         elapsed_s = None if columns.has_end and not elapsed else span_s(elapsed)
         undecided = False
         if clock.ambiguous:
@@ -206,7 +207,8 @@ class RecordReader:
         runtime = end - start if elapsed_s is None else elapsed_s
         end = max(end, start + runtime)
         if runtime <= 0:
-            return JobRecord(submit, start, line, job, 0, 0, False, "zero_runtime_dropped", queued, end)
+            reason = "zero_runtime_dropped"
+            return JobRecord(job, submit, start, False, line, 0, 0, False, reason, queued, end)
         requested = int(requested_text or 0)
         allocated = columns.processors(allocated_text) or requested
         if allocated <= 0:
@@ -222,7 +224,7 @@ class RecordReader:
         if undecided:
             self._result.counts["time_undecided"] += 1
         limited = limit_s != UNKNOWN
-        return JobRecord(submit, start, line, job, runtime, processors, limited, text, queued, end)
+        return JobRecord(job, submit, start, True, line, runtime, processors, limited, text, queued, end)
 
     def _resolved_times(
         self, values: Sequence[str], elapsed_s: int | None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,8 +22,7 @@ from tests.workloads.sacct_output import COLUMNS, LATER, import_lines, line
 def test_the_last_record_of_a_job_counts_in_any_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_in_memory: int
 ) -> None:
-    for name in ("MEMORY_ROWS", "SORTED_ROWS"):
-        monkeypatch.setattr(external_sort, name, rows_in_memory)
+    monkeypatch.setattr(external_sort, "MEMORY_ROWS", rows_in_memory)
     again = line("5_1", "6", **LATER)
     jobs = [line(str(k)) for k in range(10, 14)]
     # As sacct lists a whole site with --duplicates: earlier runs before all other jobs.
@@ -49,8 +49,7 @@ def test_jobs_are_sorted_by_submit_time(
         for k, s in enumerate(submits)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("MEMORY_ROWS", "SORTED_ROWS"):
-            patch.setattr(external_sort, name, rows_in_memory)
+        patch.setattr(external_sort, "MEMORY_ROWS", rows_in_memory)
         _, rows = import_lines(folder, lines)
     result = [tuple(map(int, (row.split()[1], row.split()[7]))) for row in rows]
     assert result == sorted((s - min(submits), k + 1) for k, s in enumerate(submits))
@@ -62,7 +61,7 @@ MEASURE = """
 import resource, sys
 from pathlib import Path
 from rlsched.workloads import external_sort, sacct
-external_sort.MEMORY_ROWS = external_sort.SORTED_ROWS = 2_000
+external_sort.MEMORY_ROWS = 2_000
 with open(sys.argv[1]) as lines:
     result = sacct.import_sacct(lines, "test", Path(sys.argv[1]).with_suffix(".swf"))
 print(result.jobs, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -89,21 +88,23 @@ def test_memory_does_not_grow_with_the_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 5])
-def test_a_full_disk_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+@pytest.mark.parametrize("name", ["records", "jobs"])
+def test_a_full_disk_leaves_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, after: int
+) -> None:
     """While lines are put down, and while the trace is written."""
-    rows = external_sort.SubmitSorter.sorted
+    rows = external_sort.ExternalSort.sorted
 
-    def full(*values: object) -> Iterator[external_sort.SortedRow]:
-        for k, row in enumerate(rows(*values)):  # type: ignore[arg-type]
-            if k == after:
+    def full(sorter: external_sort.ExternalSort) -> Iterator[tuple[Any, ...]]:
+        for k, row in enumerate(rows(sorter)):
+            if k == after and sorter.name == name:
                 raise OSError(28, "No space left on device")
             yield row
 
     out = tmp_path / "site.swf"
     out.write_text("what was there")
     monkeypatch.setattr(external_sort, "MEMORY_ROWS", 3)
-    monkeypatch.setattr(external_sort, "SORTED_ROWS", 3)
-    monkeypatch.setattr(external_sort.SubmitSorter, "sorted", full)
+    monkeypatch.setattr(external_sort.ExternalSort, "sorted", full)
     with pytest.raises(OSError, match="No space left"):
         import_sacct([COLUMNS, *(line(str(k)) for k in range(20))], "test", out)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("site.swf", "what was there")]
