@@ -44,12 +44,7 @@ class Behavior(Frozen):
         "default: decision.placement",
     )
     share: float = Field(1.0, gt=0, description="of the episodes, relative to the other shares")
-    noise: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="probability of a uniformly random legal action",
-    )
+    noise: float = Field(0.0, ge=0, le=1, description="probability of a uniformly random legal action")
     sample: bool = Field(False, description="sample the actions of a trained policy")
     name: str | None = Field(
         None,
@@ -180,9 +175,8 @@ def check_behaviors(where: str, behaviors: Sequence[Behavior], feed: EpisodeFeed
     labels = [behavior.label for behavior in behaviors]
     for behavior in behaviors:
         if labels.count(behavior.label) > 1:
-            raise BadInputError(
-                where, f"{behavior.label!r} is given twice", "name each once, or give them names in a recipe"
-            )
+            problem = f"{behavior.label!r} is given twice"
+            raise BadInputError(where, problem, "name each once, or give them names in a recipe")
         if behavior.rule is not None:
             check_rule(where, behavior, feed.scenario)
         if is_checkpoint(behavior.policy):
@@ -193,9 +187,8 @@ def check_behaviors(where: str, behaviors: Sequence[Behavior], feed: EpisodeFeed
             continue
         check_name(where, "policy", behavior.policy, PRIORITIES, "or the folder of a trained policy")
         if behavior.sample:
-            raise BadInputError(
-                where, f"{behavior.policy!r} is a priority rule: there is nothing to sample", "leave that out"
-            )
+            problem = f"{behavior.policy!r} is a priority rule: there is nothing to sample"
+            raise BadInputError(where, problem, "leave that out")
 
 
 def check_rule(where: str, behavior: Behavior, scenario: Scenario) -> None:
@@ -206,21 +199,14 @@ def check_rule(where: str, behavior: Behavior, scenario: Scenario) -> None:
     """
     policy, rule, decision = behavior.policy, behavior.rule, scenario.decision
     if is_checkpoint(policy) or policy in (RANDOM, RECORDED):
-        raise BadInputError(
-            where, f"{policy!r} has no rule {rule!r}: it is not a priority rule", "leave that out"
-        )
+        problem = f"{policy!r} has no rule {rule!r}: it is not a priority rule"
+        raise BadInputError(where, problem, "leave that out")
     if not decision.tick_driven:
-        raise BadInputError(
-            where,
-            f"{policy!r} has the rule {rule!r}, but scenario {scenario.name!r} has no horizon",
-            "remove it: decision.action_rule decides",
-        )
+        problem = f"{policy!r} has the rule {rule!r}, but scenario {scenario.name!r} has no horizon"
+        raise BadInputError(where, problem, "remove it: decision.action_rule decides")
     if rule == "horizon" and decision.placement != "horizon":
-        raise BadInputError(
-            where,
-            f"{policy!r} is to plan jobs (horizon), but decision.placement is {decision.placement!r}",
-            "set decision.placement=horizon, or leave the rule out",
-        )
+        problem = f"{policy!r} is to plan jobs (horizon), but decision.placement is {decision.placement!r}"
+        raise BadInputError(where, problem, "set decision.placement=horizon, or leave the rule out")
 
 
 def check_recorded(where: str, feed: EpisodeFeed) -> None:
@@ -230,23 +216,15 @@ def check_recorded(where: str, feed: EpisodeFeed) -> None:
         BadInputError: the jobs come from a model, or no start is known.
     """
     if not isinstance(feed.source, TraceSource):
-        raise BadInputError(
-            where,
-            f"{RECORDED!r} decided in a trace, but scenario {feed.scenario.name!r} has a model of jobs",
-            "name a trace",
-        )
-    if feed.source.days is not None:
-        raise BadInputError(
-            where,
-            f"{RECORDED!r} decided about the trace as it was, not about days put together anew",
-            "set workload.resample=never",
-        )
-    if feed.scenario.linked:
-        raise BadInputError(
-            where,
-            f"{RECORDED!r} decided about the trace as it was, not about jobs that follow others",
-            "set workload.dependencies=ignore",
-        )
+        problem = f"{RECORDED!r} decided in a trace, but scenario {feed.scenario.name!r} has a model of jobs"
+        raise BadInputError(where, problem, "name a trace")
+    for changed, jobs, remedy in (
+        (feed.source.days is not None, "days put together anew", "set workload.resample=never"),
+        (feed.scenario.linked, "jobs that follow others", "set workload.dependencies=ignore"),
+    ):
+        if changed:
+            problem = f"{RECORDED!r} decided about the trace as it was, not about {jobs}"
+            raise BadInputError(where, problem, remedy)
     first, end = feed.source.training_rows
     if not (feed.source.trace.jobs.start[first:end] >= 0).any():
         raise BadInputError(
@@ -262,18 +240,14 @@ def check_trained(
     """Refuse a learned policy that was trained with other observations, decision rules or resources."""
     for part in ("observation", "decision"):
         if getattr(policy.scenario, part) != getattr(scenario, part):
-            raise BadInputError(
-                where,
-                f"{name!r} was trained with another {part} than scenario {scenario.name!r} has",
-                "take its own scenario, or another policy",
-            )
+            problem = f"{name!r} was trained with another {part} than scenario {scenario.name!r} has"
+            raise BadInputError(where, problem, "take its own scenario, or another policy")
     if policy.num_resources != num_resources:
-        raise BadInputError(
-            where,
+        problem = (
             f"{name!r} was trained on {policy.num_resources} resource types, scenario {scenario.name!r} has "
-            f"{num_resources} (cluster.resources)",
-            "take a cluster with as many, or another policy",
+            f"{num_resources} (cluster.resources)"
         )
+        raise BadInputError(where, problem, "take a cluster with as many, or another policy")
 
 
 def make_actor(behavior: Behavior, sim: VectorSimulator, load: Loader) -> BehaviorActor:

@@ -12,12 +12,11 @@ import pyarrow as pa
 from rlsched.errors import BadInputError
 from rlsched.files import Alone, hidden
 from rlsched.offline.columns import Shape
-from rlsched.offline.folder import PACKAGES, publish
+from rlsched.offline.folder import publish
 from rlsched.offline.manifest import Doings, Manifest
 from rlsched.offline.record import EpisodeSummary
 from rlsched.offline.shards import Shard, ShardWriter, shard_name
 from rlsched.scenario import Scenario
-from rlsched.versions import versions
 
 
 class NewDataset:
@@ -80,19 +79,8 @@ class NewDataset:
             origin: how it came about, in words.
             chances: whether `action_logp` is known.
         """
-        manifest = Manifest(
-            scenario=scenario,
-            shape=shape,
-            origin=origin,
-            behaviors=self._doings.played(),
-            rows=sum(shard.rows for shard in self._shards),
-            episodes=self._doings.episodes,
-            shards=tuple(self._shards),
-            chances=chances,
-            versions=versions(PACKAGES),
-        )
-        publish(manifest, self._folder)
-        return manifest
+        about = {"scenario": scenario, "shape": shape, "origin": origin, "chances": chances}
+        return publish(self._folder, self._shards, self._doings, **about)
 
     def publish(self) -> None:
         """Put it in its place, which is empty."""

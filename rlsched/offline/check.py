@@ -5,7 +5,7 @@ Row groups are read one after the other, so that memory does not grow with the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import isclose
 from pathlib import Path
@@ -18,7 +18,7 @@ from rlsched.files import checksum, quoted
 from rlsched.offline.columns import Shape
 from rlsched.offline.folder import SETTINGS
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest
-from rlsched.offline.record import EpisodeSummary, shape_of
+from rlsched.offline.record import shape_of
 from rlsched.offline.rows import BrokenError, Rows
 from rlsched.offline.shards import ENDING, Shard, episodes_of, first_line, open_shard
 from rlsched.scenario import Scenario
@@ -72,6 +72,8 @@ def check(
             doings.add(episodes_of(folder / shard.file))
         except BrokenError as broken:
             problems.append(Problem(shard.file, broken.row, broken.problem))
+        except BadInputError as error:
+            problems.append(Problem(shard.file, None, error.problem))
     listed = {shard.file for shard in manifest.shards}
     for path in sorted(folder.glob(f"*{ENDING}")):
         if path.name not in listed:
@@ -92,25 +94,6 @@ def _said_wrong(manifest: Manifest, doings: Doings) -> list[str]:
     if manifest.behaviors != doings.played():
         return ["says something else of the behaviors than their episodes came to"]
     return []
-
-
-def read_through(path: Path, shard: Shard, episodes: Sequence[EpisodeSummary]) -> None:
-    """Read a shard from its beginning to its end.
-
-    Raises:
-        BadInputError: it is damaged, or does not hold what it says.
-    """
-    rows = 0
-    try:
-        with open_shard(path) as file:
-            for number in range(file.metadata.num_row_groups):
-                rows += len(_row_group(file, number, rows))
-    except BrokenError as broken:
-        raise BadInputError(str(path), broken.problem, "fetch or collect it again") from None
-    if rows != sum(episode.rows for episode in episodes):
-        raise BadInputError(
-            str(path), f"holds {rows:,} rows, and says something else", "fetch or collect it again"
-        )
 
 
 def check_for(
@@ -168,23 +151,20 @@ def _check_shard(
     """Look at one file.
 
     Raises:
-        BrokenError: there is something wrong with it.
+        BrokenError, BadInputError: there is something wrong with it.
     """
     _check_size(path, shard)
     rows = Rows(shape, known, known_episodes)
-    try:
-        with open_shard(path) as file:
-            _check_columns(file.schema_arrow, shape.columns())
-            for number in range(file.metadata.num_row_groups):
-                table = _row_group(file, number, rows.count)
-                rows.check(table)
-                progress(len(table))
-    except BadInputError as error:
-        raise BrokenError(None, error.problem) from None
+    with open_shard(path) as file:
+        _check_columns(file.schema_arrow, shape.columns())
+        for number in range(file.metadata.num_row_groups):
+            table = _row_group(file, number, rows.count)
+            rows.check(table)
+            progress(len(table))
     rows.finish()
     if checksum(path) != shard.sha256:
         raise BrokenError(None, "its checksum is not the one in dataset.json")
-    entries = [episode for episode in _entries(path) if episode.rows]
+    entries = [episode for episode in episodes_of(path) if episode.rows]
     if {episode.eps_id: episode.rows for episode in entries} != rows.lengths:
         raise BrokenError(
             None, f"holds {len(rows.lengths)} episodes, and says it holds {len(entries)} others"
@@ -202,13 +182,6 @@ def _check_shard(
             None,
             f"holds {rows.count:,} rows in {len(entries)} episodes, and dataset.json says something else",
         )
-
-
-def _entries(path: Path) -> list[EpisodeSummary]:
-    try:
-        return episodes_of(path)
-    except BadInputError as error:
-        raise BrokenError(None, error.problem) from None
 
 
 def _check_columns(schema: pa.Schema, wanted: pa.Schema) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -19,12 +18,11 @@ from rlsched.errors import BadInputError
 from rlsched.evaluate.policy_names import is_checkpoint
 from rlsched.files import checksum
 from rlsched.offline.behavior import Loader, check_behaviors
-from rlsched.offline.check import read_through
 from rlsched.offline.folder import PACKAGES, VERSION, DatasetFolder, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.recipe import Recipe, turns
-from rlsched.offline.record import EpisodeSummary, Recording, episode_name, shape_of
-from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_of
+from rlsched.offline.record import Recording, episode_name, shape_of
+from rlsched.offline.shards import Shard, ShardWriter, episodes_of, row_groups, shard_of
 from rlsched.scenario import Scenario, files, rooted
 from rlsched.versions import versions
 
@@ -39,38 +37,6 @@ WRITING = 2
 
 PATIENCE = 256
 """Episodes without a decision after which there will be none."""
-
-
-@dataclass
-class Standing:
-    """Size of a collection so far, shards that are still being written included.
-
-    Attributes:
-        rows: decisions.
-        episodes: also those in which nothing was decided.
-        doings: totals of the behavior policies.
-    """
-
-    rows: int = 0
-    episodes: int = 0
-    doings: Doings = field(default_factory=Doings)
-
-    def add(self, episodes: list[EpisodeSummary]) -> None:
-        """Add the episodes of a shard."""
-        self.rows += sum(episode.rows for episode in episodes)
-        self.episodes += len(episodes)
-        self.doings.add(episodes)
-
-    def next_count(self, steps: int) -> int:
-        """Episodes of the next shard: as many as are still needed, as far as one can tell.
-
-        The first one tells how long they are.
-        """
-        if not self.rows:
-            return 1
-        rows = self.rows / self.episodes
-        most = min(SIDE_BY_SIDE, max(1, int(SHARD_ROWS / rows)))
-        return min(most, ceil((steps - self.rows) / rows))
 
 
 def collect(
@@ -105,31 +71,27 @@ def collect(
     check_behaviors("--policy", recipe.behaviors, feed, load)
     inputs = inputs_of(scenario, recipe, load)
     with folder.locked():
-        standing, shards = Standing(), []
+        doings, shards = Doings(), []
         if resume:
             folder.check_settings()
             folder.check_inputs(inputs)
-            shards = whole_shards(folder, standing)
+            shards = whole_shards(folder, doings)
         else:
             folder.check_free()
-        begin(standing.rows)
+        begin(doings.rows)
         folder.create(scenario, recipe, inputs)
         folder.remove_unfinished()
-        shards = _go_on(feed, recipe, folder, load, standing, shards, progress)
-        manifest = Manifest(
+        shards = _go_on(feed, recipe, folder, load, doings, shards, progress)
+        return publish(
+            folder.path,
+            shards,
+            doings,
             scenario=feed.scenario,
             shape=shape_of(feed.scenario, len(feed.units)),
             origin="recorded by rlsched collect",
             recipe=recipe,
-            behaviors=standing.doings.played(),
-            rows=standing.rows,
-            episodes=standing.doings.episodes,
-            shards=tuple(shards),
             inputs=inputs,
-            versions=versions(PACKAGES),
         )
-        publish(manifest, folder.path)
-    return manifest
 
 
 def inputs_of(scenario: Scenario, recipe: Recipe, load: Loader) -> dict[str, str]:
@@ -143,8 +105,8 @@ def inputs_of(scenario: Scenario, recipe: Recipe, load: Loader) -> dict[str, str
     return inputs | {f"{VERSION}{name}": number for name, number in versions(PACKAGES).items()}
 
 
-def whole_shards(folder: DatasetFolder, standing: Standing) -> list[Shard]:
-    """Read the whole shards that a collection resumes from, and add their episodes to the standing.
+def whole_shards(folder: DatasetFolder, doings: Doings) -> list[Shard]:
+    """Read the whole shards that a collection resumes from, and add their episodes to its totals.
 
     Raises:
         BadInputError: one is damaged.
@@ -158,14 +120,15 @@ def whole_shards(folder: DatasetFolder, standing: Standing) -> list[Shard]:
             shard, episodes = shard_of(path), episodes_of(path)
             if shard != known.get(shard.file, shard):
                 raise BadInputError(str(path), "is not what dataset.json says it is", "")
-            if shard.file not in known:
-                read_through(path, shard, episodes)
-            if episodes[0].eps_id != episode_name(standing.episodes):
+            rows = shard.rows if shard.file in known else sum(map(len, row_groups(path)))
+            if rows != sum(episode.rows for episode in episodes):
+                raise BadInputError(str(path), f"holds {rows:,} rows, and says something else", "")
+            if episodes[0].eps_id != episode_name(doings.drawn):
                 raise BadInputError(str(path), "does not continue from the shard before it", "")
         except BadInputError as error:
             raise BadInputError(str(path), error.problem, "remove it: it is recorded again") from None
         whole.append(shard)
-        standing.add(episodes)
+        doings.add(episodes)
     return whole
 
 
@@ -174,42 +137,48 @@ def _go_on(
     recipe: Recipe,
     folder: DatasetFolder,
     load: Loader,
-    standing: Standing,
+    doings: Doings,
     shards: list[Shard],
     progress: Callable[[int], None],
 ) -> list[Shard]:
-    """Record shards until there are enough decisions; all that there are then."""
+    """Record shards until there are enough decisions; all that there are then.
+
+    The totals count shards that are still being written, too.
+    """
     shards = list(shards)
     writing: deque[Future[Shard]] = deque()
-    dealt = islice(turns(recipe.behaviors), standing.episodes, None)
-    if standing.rows < recipe.steps:
+    dealt = islice(turns(recipe.behaviors), doings.drawn, None)
+    if doings.rows < recipe.steps:
         folder.remove_shards(len(shards))
     try:
-        while standing.rows < recipe.steps:
+        while doings.rows < recipe.steps:
             number = len(shards) + len(writing)
-            chosen = list(islice(dealt, standing.next_count(recipe.steps)))
-            recording = Recording(
-                feed, recipe, load, number=number, first=standing.episodes, behaviors=chosen
-            )
+            chosen = list(islice(dealt, _next_count(doings, recipe.steps)))
+            recording = Recording(feed, recipe, load, number=number, first=doings.drawn, behaviors=chosen)
             writing.append(_record(recording, folder.shard(number), progress))
-            standing.add(recording.episodes)
-            if not standing.rows and standing.episodes >= PATIENCE:
-                raise _nothing_to_decide(feed.scenario)
+            doings.add(recording.episodes)
+            if not doings.rows and doings.drawn >= PATIENCE:
+                raise BadInputError(
+                    f"scenario {feed.scenario.name}",
+                    f"has nothing to decide in its first {PATIENCE} episodes",
+                    "record one with more jobs or fewer units",
+                )
             if len(writing) > WRITING:
                 shards.append(writing.popleft().result())
     finally:  # what has been played whole is written whole, also when the user stops it here
         shards += [future.result() for future in writing]
-        if not standing.rows and standing.episodes:
+        if not doings.rows and doings.drawn:
             folder.remove()
     return shards
 
 
-def _nothing_to_decide(scenario: Scenario) -> BadInputError:
-    return BadInputError(
-        f"scenario {scenario.name}",
-        f"has nothing to decide in its first {PATIENCE} episodes",
-        "record one with more jobs or fewer units",
-    )
+def _next_count(doings: Doings, steps: int) -> int:
+    """Episodes of the next shard: as many as are still needed, by the mean length; at first one."""
+    if not doings.rows:
+        return 1
+    rows = doings.rows / doings.drawn
+    most = min(SIDE_BY_SIDE, max(1, int(SHARD_ROWS / rows)))
+    return min(most, ceil((steps - doings.rows) / rows))
 
 
 def _record(recording: Recording, path: Path, progress: Callable[[int], None]) -> Future[Shard]:

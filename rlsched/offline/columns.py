@@ -73,55 +73,53 @@ class Shape(Frozen):
         )
 
 
-def table(shape: Shape, columns: Mapping[str, NDArray[Any]], names: Mapping[str, Names]) -> pa.Table:
+def table(shape: Shape, columns: Mapping[str, NDArray[Any] | pa.Array | str]) -> pa.Table:
     """A table of numpy columns.
 
     Args:
         shape: of the dataset.
-        columns: every numeric column; (rows,) or (rows, width).
-        names: `eps_id` and `behavior`.
+        columns: every numeric column, (rows,) or (rows, width); `eps_id` and `behavior` as a word that is the
+            same in all rows, or as `words`.
     """
-    schema = shape.columns()
+    schema, rows = shape.columns(), len(columns["t"])
     arrays = []
     for field in schema:
-        if field.name in names:
-            arrays.append(names[field.name].column())
+        values = columns[field.name]
+        if isinstance(values, str):
+            values = pa.repeat(values, rows)
         elif field.name == "costs":
-            arrays.append(_lists(columns["costs"]))
+            ends = np.arange(rows + 1, dtype=np.int32) * np.int32(values.shape[1])
+            values = pa.ListArray.from_arrays(ends, pa.array(values.reshape(-1), pa.float32()))
         elif pa.types.is_fixed_size_list(field.type):
-            flat = pa.array(columns[field.name].reshape(-1), field.type.value_type)
-            arrays.append(pa.FixedSizeListArray.from_arrays(flat, type=field.type))
-        else:
-            arrays.append(pa.array(columns[field.name], field.type))
+            flat = pa.array(values.reshape(-1), field.type.value_type)
+            values = pa.FixedSizeListArray.from_arrays(flat, type=field.type)
+        arrays.append(pa.array(values, field.type) if isinstance(values, np.ndarray) else values)
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-class Names:
-    """A column of words that repeat.
-
-    Args:
-        words: its different values.
-        places: (rows,) index of each row's word.
-    """
-
-    def __init__(self, words: Sequence[str], places: IntArray) -> None:
-        self.words, self.places = words, places
-
-    def column(self) -> pa.Array:
-        """As Arrow knows it."""
-        words = pa.array(self.words, pa.string())
-        return pa.DictionaryArray.from_arrays(self.places.astype(np.int32), words).dictionary_decode()
+def words(different: Sequence[str], places: IntArray) -> pa.Array:
+    """A column of words from its different ones, and (rows,) the index of each row's word."""
+    dictionary = pa.array(different, pa.string())
+    return pa.DictionaryArray.from_arrays(places.astype(np.int32), dictionary).dictionary_decode()
 
 
-def _lists(values: NDArray[np.float32]) -> pa.Array:
-    rows, width = values.shape
-    ends = np.arange(0, rows * width + 1, width, dtype=np.int32) if width else np.zeros(rows + 1, np.int32)
-    return pa.ListArray.from_arrays(ends, pa.array(values.reshape(-1), pa.float32()))
+def coded(rows: pa.Table, name: str) -> tuple[list[str], IntArray]:
+    """The different words of a column, and (rows,) the index of each row's word."""
+    column = rows.column(name).dictionary_encode().combine_chunks()
+    return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
+
+
+def values_of(rows: pa.Table, name: str) -> NDArray[Any]:
+    """A numeric column as (rows,) or (rows, width); not to be written to."""
+    column = rows.column(name)
+    values: NDArray[Any] = matrix(column) if pa.types.is_nested(column.type) else column.to_numpy()
+    return values
 
 
 def matrix(column: pa.ChunkedArray | pa.Array) -> NDArray[Any]:
-    """A fixed-size list column as (rows, width); not to be written to."""
+    """A column of lists of one length as (rows, width); not to be written to."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     values = array.flatten().to_numpy(zero_copy_only=False)
-    rows: NDArray[Any] = values.reshape(len(array), array.type.list_size)
+    fixed = pa.types.is_fixed_size_list(array.type)
+    rows: NDArray[Any] = values.reshape(len(array), array.type.list_size if fixed else -1)
     return rows

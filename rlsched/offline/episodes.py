@@ -13,26 +13,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray, IntArray
+from rlsched.offline.columns import coded, values_of
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.reader import values_of
-from rlsched.offline.shards import open_shard, read_group
+from rlsched.offline.shards import row_groups
 
 GROUPS = 24
 """Groups of episodes, which are resampled for the intervals."""
 
-
 COLUMNS = (
-    "t",
-    "obs",
-    "action_mask",
-    "actions",
-    "rewards",
-    "new_obs",
-    "new_action_mask",
-    "elapsed",
-    "terminateds",
-    "truncateds",
-    "action_logp",
+    *("t", "obs", "action_mask", "actions", "rewards", "new_obs", "new_action_mask"),
+    *("elapsed", "terminateds", "truncateds", "action_logp"),
 )
 """Beside the names of episodes and behaviours."""
 
@@ -67,9 +57,9 @@ class Chunk:
             table: of it.
             ticks: that each episode took before; brought up to date.
         """
-        names, episode = _coded(table, "eps_id")
-        order = np.lexsort((table.column("t").to_numpy(), episode))
-        behaviors, behavior = _coded(table, "behavior")
+        names, episode = coded(table, "eps_id")
+        order = np.lexsort((values_of(table, "t"), episode))
+        behaviors, behavior = coded(table, "behavior")
         groups = np.array([crc32(name.encode()) % GROUPS for name in names])
         columns = {name: values_of(table, name)[order] for name in COLUMNS}
         age = np.zeros(len(order), np.int64)
@@ -116,13 +106,6 @@ class Chunk:
                 before[name] = float(sums[k])
 
 
-def _coded(table: pa.Table, name: str) -> tuple[list[str], IntArray]:
-    column = table.column(name).combine_chunks().dictionary_encode()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    return column.dictionary.to_pylist(), column.indices.to_numpy().astype(np.int64)
-
-
 def chunks(folder: Path, manifest: Manifest, progress: Callable[[int], None]) -> Iterator[Chunk]:
     """All rows of a dataset, a row group at a time; those of an episode come in their order.
 
@@ -131,8 +114,6 @@ def chunks(folder: Path, manifest: Manifest, progress: Callable[[int], None]) ->
     """
     for shard in manifest.shards:
         path, ticks = folder / shard.file, dict[str, float]()  # no episode is in two shards
-        with open_shard(path) as file:
-            for group in range(file.metadata.num_row_groups):
-                table = read_group(file, path, group, [*COLUMNS, "eps_id", "behavior"], threads=False)
-                yield Chunk.of(table, ticks)
-                progress(file.metadata.row_group(group).num_rows)
+        for table in row_groups(path, [*COLUMNS, "eps_id", "behavior"], threads=False):
+            yield Chunk.of(table, ticks)
+            progress(len(table))

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, takewhile
 from pathlib import Path
+from typing import Any
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.json_files import with_checksum
 from rlsched.offline.card import CARD, card
-from rlsched.offline.manifest import MANIFEST, RECIPE, Manifest, check_public
+from rlsched.offline.manifest import MANIFEST, RECIPE, Doings, Manifest, check_public
 from rlsched.offline.recipe import Recipe
-from rlsched.offline.shards import ENDING, rows_of, shard_name
+from rlsched.offline.shards import ENDING, Shard, open_shard, shard_name
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import validate
 from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
+from rlsched.versions import versions
 
 PACKAGES = ("rlsched", "numpy", "numba", "pyarrow")
 SCENARIO = "scenario.yaml"
@@ -163,7 +165,11 @@ class DatasetFolder:
 
     def rows(self) -> int:
         """Decisions in its shards."""
-        return sum(rows_of(path) for path in takewhile(Path.exists, map(self.shard, count())))
+        rows = 0
+        for path in takewhile(Path.exists, map(self.shard, count())):
+            with open_shard(path) as file:
+                rows += file.metadata.num_rows
+        return rows
 
     def remove_shards(self, number: int) -> None:
         """Remove the shard of that number and all after it, which went on from another one in its place."""
@@ -184,7 +190,23 @@ class DatasetFolder:
             path.unlink(missing_ok=True)
 
 
-def publish(manifest: Manifest, folder: Path) -> None:
-    """Write the card, and then the manifest with its checksum, which says that the dataset is whole."""
+def publish(folder: Path, shards: Sequence[Shard], doings: Doings, **fields: Any) -> Manifest:
+    """Write the card, and then the manifest with its checksum, which says that the dataset is whole.
+
+    Args:
+        folder: of the dataset.
+        shards: its files.
+        doings: totals of their episodes.
+        fields: of `Manifest` that do not follow from these: scenario, shape, origin.
+    """
+    manifest = Manifest(
+        behaviors=doings.played(),
+        rows=doings.rows,
+        episodes=doings.episodes,
+        shards=tuple(shards),
+        versions=versions(PACKAGES),
+        **fields,
+    )
     write_whole(folder / CARD, card(manifest).encode())
     write_whole(folder / MANIFEST, as_json(with_checksum(manifest.model_dump(mode="json"))))
+    return manifest

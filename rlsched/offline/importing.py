@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.offline.building import NewDataset
 from rlsched.offline.collect import SHARD_ROWS
-from rlsched.offline.columns import VECTORS, Names, Shape, table
+from rlsched.offline.columns import VECTORS, Shape, table
 from rlsched.offline.foreign import Columns, Foreign, completed
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.record import ROW_GROUP_BYTES, EpisodeSummary, episode_name, shape_of
@@ -236,6 +234,4 @@ class _Writing:
             raise episode.fault(row, broken.problem, "mend it, or leave its episode out") from None
 
     def _table(self, columns: Columns, name: str, behavior: str) -> pa.Table:
-        nowhere: NDArray[Any] = np.zeros(len(columns["t"]), np.int64)
-        words = {"eps_id": Names([name], nowhere), "behavior": Names([behavior], nowhere)}
-        return table(self._shape, columns, words)
+        return table(self._shape, {**columns, "eps_id": name, "behavior": behavior})

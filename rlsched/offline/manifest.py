@@ -75,10 +75,15 @@ class Tally:
 
 
 class Doings:
-    """Totals of the behavior policies, episode by episode; episodes without a decision do not count."""
+    """Totals of the behavior policies, episode by episode.
+
+    Attributes:
+        episodes: those with a decision; only these count in the totals.
+        drawn: all episodes.
+    """
 
     def __init__(self) -> None:
-        self.episodes = 0
+        self.episodes, self.drawn = 0, 0
         self._rows: dict[str, int] = {}
         self._rewards: dict[str, Tally] = {}
         self._metrics: dict[str, dict[str, Tally]] = {}
@@ -86,6 +91,7 @@ class Doings:
     def add(self, episodes: Iterable[EpisodeSummary]) -> None:
         """Some more, in order."""
         for episode in episodes:
+            self.drawn += 1
             if not episode.rows:
                 continue
             name = episode.behavior
@@ -95,6 +101,11 @@ class Doings:
             metrics = self._metrics.setdefault(name, {})
             for metric, value in episode.metrics.items():
                 metrics.setdefault(metric, Tally()).add(value)
+
+    @property
+    def rows(self) -> int:
+        """All decisions."""
+        return sum(self._rows.values())
 
     def played(self) -> tuple[Played, ...]:
         """Totals of each behavior policy, in the order of their first episodes."""

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 
 from rlsched.envs.vector import observation_space
 from rlsched.errors import BadInputError
-from rlsched.offline.columns import matrix
+from rlsched.offline.columns import values_of
 from rlsched.offline.foreign import COSTS, Columns, Foreign
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.shards import episodes_of, first_line, open_shard, read_group
+from rlsched.offline.shards import episodes_of, first_line, row_groups
 from rlsched.scenario import Scenario, as_scenario
 from rlsched.sim.layout import Layout
 from rlsched.versions import versions
@@ -259,28 +259,15 @@ def _rows(path: Path) -> dict[str, Any]:
     `eps_id` names the episodes, `episode` says which of them a row is of.
     """
     tables, ends = [], []
-    with open_shard(path) as file:
-        for group in range(file.metadata.num_row_groups):
-            table = read_group(file, path, group)
-            ends.append(table.filter(pc.or_(table["terminateds"], table["truncateds"])))
-            tables.append(table.drop_columns(["new_obs", "new_action_mask", "behavior", "t"]))
+    for rows in row_groups(path):
+        ends.append(rows.filter(pc.or_(rows["terminateds"], rows["truncateds"])))
+        tables.append(rows.drop_columns(["new_obs", "new_action_mask", "behavior", "t"]))
     table, last = pa.concat_tables(tables), pa.concat_tables(ends)
     names = last["eps_id"].to_pylist()
     episode = pc.index_in(table["eps_id"], pa.array(names)).to_numpy()
-    columns: dict[str, Any] = {"eps_id": names, "episode": episode}
-    for name in (*OF_EPISODES, "action_logp"):
-        column = table[name]
-        if name == "costs":
-            width = len(column[0])
-            flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-            columns[name] = flat.reshape(len(table), width)
-        elif pa.types.is_fixed_size_list(column.type):
-            columns[name] = matrix(column)
-        else:
-            columns[name] = column.to_numpy()
-    for name in OBSERVED:
-        columns[f"new_{name}"] = matrix(last[f"new_{name}"])
-    return columns
+    columns = {name: values_of(table, name) for name in (*OF_EPISODES, "action_logp")}
+    columns |= {f"new_{name}": values_of(last, f"new_{name}") for name in OBSERVED}
+    return {"eps_id": names, "episode": episode, **columns}
 
 
 def _flat(columns: Columns, last: Columns) -> NDArray[np.float32]:

@@ -18,9 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rlsched.jobs import FloatArray
-from rlsched.offline.columns import MASKS, VECTORS, matrix
+from rlsched.offline.columns import MASKS, VECTORS, coded, values_of
 from rlsched.offline.manifest import Manifest
-from rlsched.offline.shards import open_shard, read_group
+from rlsched.offline.shards import open_shard, row_groups
 
 MIXED_BYTES = 128 << 20
 """Bytes of the rows that are shuffled at a time."""
@@ -155,32 +155,24 @@ class Reader:
         """The rows of a row group."""
         path = self.folder / self.manifest.shards[place.shard].file
         runs = ("eps_id", "t") if self.n_step > 1 else ()
-        with open_shard(path) as file:
-            table = read_group(file, path, place.group, [*self.columns, *runs], threads=False)
+        columns = [*self.columns, *runs]
+        (table,) = row_groups(path, columns, groups=[place.group], threads=False)
         rows = {name: values_of(table, name) for name in self.columns}
         if self.n_step == 1:
             return rows
-        episode = table.column("eps_id").combine_chunks().dictionary_encode().indices.to_numpy()
-        t = table.column("t").to_numpy()
+        (_, episode), t = coded(table, "eps_id"), values_of(table, "t")
         goes_on = (episode[1:] == episode[:-1]) & (t[1:] == t[:-1] + 1)
         return ahead(rows, goes_on, self.n_step, self.gamma)
 
     def _returns_of(self, place: Place) -> NDArray[np.float32]:
         if place.shard not in self._returns:
-            self._returns[place.shard] = self._work_out(place.shard)
+            path = self.folder / self.manifest.shards[place.shard].file
+            names = ["eps_id", "t", "rewards", "elapsed"]
+            table = pa.concat_tables(row_groups(path, names, threads=False))
+            t, rewards, elapsed = (values_of(table, name) for name in names[1:])
+            _, episode = coded(table, "eps_id")
+            self._returns[place.shard] = returns_to_go(episode, t, rewards, self.gamma**elapsed)
         return self._returns[place.shard][place.first : place.first + place.rows]
-
-    def _work_out(self, shard: int) -> NDArray[np.float32]:
-        path = self.folder / self.manifest.shards[shard].file
-        names = ["eps_id", "t", "rewards", "elapsed"]
-        with open_shard(path) as file:
-            table = pa.concat_tables(
-                read_group(file, path, group, names, threads=False)
-                for group in range(file.metadata.num_row_groups)
-            )
-        episode = table.column("eps_id").combine_chunks().dictionary_encode().indices.to_numpy()
-        t, rewards, elapsed = (table.column(name).to_numpy() for name in names[1:])
-        return returns_to_go(episode, t, rewards, self.gamma**elapsed)
 
 
 def ahead(rows: Rows, goes_on: NDArray[np.bool_], n_step: int, gamma: float) -> Rows:
@@ -248,15 +240,6 @@ def _places(folder: Path, manifest: Manifest) -> list[Place]:
                 places.append(Place(number, group, rows, first))
                 first += rows
     return places
-
-
-def values_of(table: pa.Table, name: str) -> NDArray[Any]:
-    """A column as (row,) or (row, width); not to be written to."""
-    column = table.column(name)
-    if pa.types.is_fixed_size_list(column.type):
-        return matrix(column)
-    values: NDArray[Any] = column.to_numpy()
-    return values
 
 
 def _count(rows: Rows) -> int:

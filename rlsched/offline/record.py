@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.jobs import IntArray
 from rlsched.offline.behavior import Loader, make_actor, sample_actions, with_noise
-from rlsched.offline.columns import Names, Shape, table
+from rlsched.offline.columns import Shape, table, words
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.recorded import RecordedActor
 from rlsched.scenario import Scenario
@@ -171,10 +171,8 @@ class Recording:
                 "terminateds": block.terminated[t, env],
                 "truncateds": block.truncated[t, env],
                 "action_logp": block.logp[t, env],
-            },
-            {
-                "eps_id": Names([self._name(k) for k in range(len(self.played))], env),
-                "behavior": Names([behavior.label for behavior in self.behaviors], self.behavior_of[env]),
+                "eps_id": words([self._name(k) for k in range(len(self.played))], env),
+                "behavior": words([behavior.label for behavior in self.behaviors], self.behavior_of[env]),
             },
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -16,7 +16,7 @@ from rlsched.errors import BadInputError
 from rlsched.offline.building import NewDataset
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.record import EpisodeSummary
-from rlsched.offline.shards import episodes_of, open_shard, read_group
+from rlsched.offline.shards import episodes_of, row_groups
 
 SAME = ("cluster", "decision", "observation", "objective")
 """Parts of a scenario that datasets must share to be mixed: those of observations, actions and rewards."""
@@ -172,65 +172,43 @@ def rewrite(
         OSError: the disk is full or gone.
     """
     with ExitStack() as stack:
-        writers = []
-        for part in parts:
-            writers.append(_Parts(part))
-            stack.callback(writers[-1].dataset.close)
+        datasets = [stack.enter_context(closing(NewDataset(part.folder))) for part in parts]
         for number, source in enumerate(sources):
+            targets = [(dataset, part.chosen[number]) for dataset, part in zip(datasets, parts, strict=True)]
             for shard in source.manifest.shards:
-                _one_shard(source, number, source.folder / shard.file, writers, progress)
+                _copy(source, source.folder / shard.file, targets, progress)
         first = sources[0].manifest  # it says what was simulated
         known = all(source.manifest.chances for source in sources)
         manifests = [
-            writer.dataset.finish(first.scenario, first.shape, writer.part.origin, chances=known)
-            for writer in writers
+            dataset.finish(first.scenario, first.shape, part.origin, chances=known)
+            for dataset, part in zip(datasets, parts, strict=True)
         ]
-        for writer in writers:
-            writer.dataset.publish()
+        for dataset in datasets:
+            dataset.publish()
     return manifests
 
 
-def _one_shard(
-    source: Source, number: int, path: Path, writers: Sequence[_Parts], progress: Progress
+def _copy(
+    source: Source,
+    path: Path,
+    targets: Sequence[tuple[NewDataset, frozenset[str]]],
+    progress: Progress,
 ) -> None:
+    """Write a shard of a source to datasets, each with the episodes that it chose: a shard of their own."""
     entries = [entry for entry in episodes_of(path) if entry.rows]
-    with open_shard(path) as file:
-        for group in range(file.metadata.num_row_groups):
-            table = read_group(file, path, group)
-            for writer in writers:
-                writer.take(table, entries, writer.part.chosen[number], source.prefix)
-            progress(len(table))
-    for writer in writers:
-        writer.end_of_shard(entries, writer.part.chosen[number], source.prefix)
-
-
-class _Parts:
-    """The shards of a part: one for each shard of a source that has episodes for it."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self.dataset = NewDataset(part.folder)
-
-    def take(
-        self, table: pa.Table, entries: Sequence[EpisodeSummary], chosen: frozenset[str], prefix: str
-    ) -> None:
-        """Add the rows that it chose."""
-        names = pa.array([entry.eps_id for entry in entries if entry.eps_id in chosen], pa.string())
-        rows = table.filter(pc.is_in(table.column("eps_id"), names))
-        if len(rows) == 0:
-            return
-        if prefix:
-            at = rows.column_names.index("eps_id")
-            named = pc.binary_join_element_wise(prefix, rows.column("eps_id"), "")
-            rows = rows.set_column(at, rows.schema.field(at), named)
-        self.dataset.write(rows)
-
-    def end_of_shard(self, entries: Sequence[EpisodeSummary], chosen: frozenset[str], prefix: str) -> None:
-        """Write the shard to its end, if there is one."""
-        self.dataset.end_shard(
-            [
-                entry.model_copy(update={"eps_id": prefix + entry.eps_id})
-                for entry in entries
-                if entry.eps_id in chosen
-            ]
+    for table in row_groups(path):
+        for dataset, chosen in targets:
+            names = pa.array([entry.eps_id for entry in entries if entry.eps_id in chosen], pa.string())
+            rows = table.filter(pc.is_in(table["eps_id"], names))
+            if source.prefix:
+                at = rows.column_names.index("eps_id")
+                named = pc.binary_join_element_wise(source.prefix, rows["eps_id"], "")
+                rows = rows.set_column(at, rows.schema.field(at), named)
+            if len(rows):
+                dataset.write(rows)
+        progress(len(table))
+    for dataset, chosen in targets:
+        chosen_entries = [entry for entry in entries if entry.eps_id in chosen]
+        dataset.end_shard(
+            [entry.model_copy(update={"eps_id": source.prefix + entry.eps_id}) for entry in chosen_entries]
         )

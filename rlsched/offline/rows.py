@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rlsched.offline.columns import Shape, matrix
+from rlsched.offline.columns import Shape, coded, values_of
 
 NUMBERS = ("obs", "new_obs", "rewards", "costs", "action_logp")
 """Columns in which every number must be finite."""
@@ -85,44 +84,39 @@ class Rows:
 
     def _check_numbers(self, table: pa.Table) -> None:
         for name in NUMBERS:
-            column = table.column(name)
             if name == "costs":
-                lengths = column.combine_chunks().value_lengths().to_numpy()
+                lengths = table.column(name).combine_chunks().value_lengths().to_numpy()
                 wanted = len(self.shape.costs)
                 self._first(lengths != wanted, f"costs has another length than {wanted}")
-                finite = np.isfinite(column.combine_chunks().flatten().to_numpy(zero_copy_only=False))
-                self._first(~finite.reshape(len(table), wanted).all(axis=1), "costs is not finite")
-            elif pa.types.is_fixed_size_list(column.type):
-                self._first(~np.isfinite(matrix(column)).all(axis=1), f"{name} is not finite")
-            else:
-                self._first(~np.isfinite(column.to_numpy()), f"{name} is not finite")
-        self._first(table.column("action_logp").to_numpy() > 0, "action_logp is above 0")
-        self._first(table.column("elapsed").to_numpy() < 0, "elapsed is below 0")
+            finite = np.isfinite(values_of(table, name)).reshape(len(table), -1)
+            self._first(~finite.all(axis=1), f"{name} is not finite")
+        self._first(values_of(table, "action_logp") > 0, "action_logp is above 0")
+        self._first(values_of(table, "elapsed") < 0, "elapsed is below 0")
 
     def _check_masks(self, table: pa.Table) -> None:
         for name in ("action_mask", "new_action_mask"):
-            mask = matrix(table.column(name))
+            mask = values_of(table, name)
             self._first(((mask != 0) & (mask != 1)).any(axis=1), f"{name} holds more than 0 and 1")
             self._first(mask.max(axis=1) == 0, f"{name} allows nothing")
-        actions = table.column("actions").to_numpy()
+        actions = values_of(table, "actions")
         outside = (actions < 0) | (actions >= self.shape.actions)
         if outside.any():
             self._first(outside, f"action {actions[outside.argmax()]} of {self.shape.actions}")
-        illegal = matrix(table.column("action_mask"))[np.arange(len(actions)), actions] == 0
+        illegal = values_of(table, "action_mask")[np.arange(len(actions)), actions] == 0
         if illegal.any():
             self._first(illegal, f"action {actions[illegal.argmax()]} is outside its mask")
 
     def _check_episodes(self, table: pa.Table) -> None:
         """Check that each row continues the one before it in its episode."""
-        names, code = _encoded(table.column("eps_id"))
-        behaviors, which_behavior = _encoded(table.column("behavior"))
+        names, code = coded(table, "eps_id")
+        behaviors, which_behavior = coded(table, "behavior")
         for number, behavior in enumerate(behaviors):
             if behavior not in self.known:
                 self._first(which_behavior == number, f"behavior {behavior!r} is not in dataset.json")
-        t, rewards = table.column("t").to_numpy(), table.column("rewards").to_numpy()
-        over = table.column("terminateds").to_numpy() | table.column("truncateds").to_numpy()
-        obs, new_obs = matrix(table.column("obs")), matrix(table.column("new_obs"))
-        mask, new_mask = matrix(table.column("action_mask")), matrix(table.column("new_action_mask"))
+        t, rewards = values_of(table, "t"), values_of(table, "rewards")
+        over = values_of(table, "terminateds") | values_of(table, "truncateds")
+        obs, new_obs = values_of(table, "obs"), values_of(table, "new_obs")
+        mask, new_mask = values_of(table, "action_mask"), values_of(table, "new_action_mask")
         same = code[1:] == code[:-1]
         for wrong, problem in (
             (over[:-1], "its episode has ended in the row before"),
@@ -131,7 +125,7 @@ class Rows:
             ((obs[1:] != new_obs[:-1]).any(axis=1), "obs is not new_obs of the row before"),
             ((mask[1:] != new_mask[:-1]).any(axis=1), "action_mask is not new_action_mask of the row before"),
         ):
-            self._first(_after_first(same & wrong), problem)
+            self._first(np.append(False, same & wrong), problem)
         begins = np.flatnonzero(np.concatenate([[True], ~same]))
         ends = np.concatenate([begins[1:], [len(code)]]) - 1
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
@@ -172,15 +166,3 @@ class Rows:
             raise BrokenError(at, f"what is seen is not what followed t {before.t} of episode {name!r}")
         elif behavior != before.behavior:
             raise BrokenError(at, f"behavior {behavior!r} in an episode of {before.behavior!r}")
-
-
-def _encoded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
-    """Words of a column, and the index of each row's word."""
-    array = column.combine_chunks().dictionary_encode()
-    return array.dictionary.to_pylist(), array.indices.to_numpy()
-
-
-def _after_first(wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Flags of all rows from those of all but the first, whose flag is False."""
-    shifted: NDArray[Any] = np.concatenate([[False], wrong])
-    return shifted

@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -178,25 +178,33 @@ def open_shard(path: Path) -> pq.ParquetFile:
         ) from None
 
 
-def read_group(
-    file: pq.ParquetFile,
+def row_groups(
     path: Path,
-    group: int,
     columns: Sequence[str] | None = None,
     *,
+    groups: Iterable[int] | None = None,
     threads: bool = True,
-) -> pa.Table:
-    """Columns of a row group, or all of it.
+) -> Iterator[pa.Table]:
+    """The rows of a shard, one row group after the other.
+
+    Args:
+        path: of the shard.
+        columns: to read; None: all.
+        groups: numbers of the row groups; None: all.
+        threads: Arrow reads the columns in parallel.
 
     Raises:
-        BadInputError: it is damaged.
+        BadInputError: a row group is damaged.
     """
-    try:
-        return file.read_row_group(group, columns=columns, use_threads=threads)
-    except (OSError, pa.ArrowException) as error:
-        raise BadInputError(
-            str(path), f"is damaged ({first_line(error)})", f"see rlsched dataset check {quoted(path.parent)}"
-        ) from None
+    with open_shard(path) as file:
+        for group in range(file.metadata.num_row_groups) if groups is None else groups:
+            try:
+                rows = file.read_row_group(group, columns=columns, use_threads=threads)
+            except (OSError, pa.ArrowException) as error:
+                problem = f"is damaged ({first_line(error)})"
+                remedy = f"see rlsched dataset check {quoted(path.parent)}"
+                raise BadInputError(str(path), problem, remedy) from None
+            yield rows
 
 
 def first_line(error: Exception) -> str:
@@ -224,28 +232,15 @@ def episodes_of(path: Path) -> list[EpisodeSummary]:
         ) from None
 
 
-def rows_of(path: Path) -> int:
-    """Decisions in a shard.
-
-    Raises:
-        BadInputError: it cannot be read.
-    """
-    with open_shard(path) as file:
-        rows: int = file.metadata.num_rows
-    return rows
-
-
 def shard_of(path: Path) -> Shard:
     """The entry of a shard that is there.
 
     Raises:
         BadInputError: it cannot be read.
     """
-    episodes = episodes_of(path)
+    with open_shard(path) as file:
+        rows = file.metadata.num_rows
+    episodes = sum(episode.rows > 0 for episode in episodes_of(path))
     return Shard(
-        file=path.name,
-        rows=rows_of(path),
-        episodes=sum(episode.rows > 0 for episode in episodes),
-        bytes=path.stat().st_size,
-        sha256=checksum(path),
+        file=path.name, rows=rows, episodes=episodes, bytes=path.stat().st_size, sha256=checksum(path)
     )

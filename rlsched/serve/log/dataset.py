@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
-from rlsched.offline.folder import PACKAGES, publish
+from rlsched.offline.folder import publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
 from rlsched.offline.record import EpisodeSummary, episode_name
 from rlsched.offline.shards import Shard, ShardWriter, episodes_of, shard_name
 from rlsched.serve.decide.inference import BatchInference
 from rlsched.serve.ledger.records import Record
 from rlsched.serve.log.episodes import EpisodeBuilder
-from rlsched.versions import versions
 
 SHARD_ROWS = 8192
 SHARD_BYTES, OPEN_BYTES = 32 << 20, 128 << 20
@@ -119,17 +118,8 @@ class LogDataset:
         )
 
     def _publish(self) -> None:
-        manifest = Manifest(
-            scenario=self.builder.scenario,
-            shape=self.builder.shape,
-            origin="answered by rlsched serve",
-            behaviors=self._doings.played(),
-            rows=self.rows,
-            episodes=self._doings.episodes,
-            shards=tuple(self._shards),
-            versions=versions(PACKAGES),
-        )
-        publish(manifest, self.folder)
+        about = {"scenario": self.builder.scenario, "shape": self.builder.shape}
+        publish(self.folder, self._shards, self._doings, origin="answered by rlsched serve", **about)
 
     def close(self) -> None:
         """Write the remaining episodes, and release the folder.
