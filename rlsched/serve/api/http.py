@@ -113,7 +113,7 @@ class Application:
                 raise RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, problem)
             check_json(headers)
             request = decode(await self._bodies.read(headers, receive), decoder)
-            content = encode(await self._decide(request))
+            content = encode(await self._handle(request))
         except RefusedError as error:
             self._metrics.count_refusal(error.status)
             content = encode(Problem(shorten(error.problem, MAX_REFUSAL)))
@@ -128,7 +128,7 @@ class Application:
             problem = "authorization: no token that is known here; send 'Authorization: Bearer TOKEN'"
             raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
 
-    async def _decide(self, request: DecisionRequest | BatchRequest) -> Answer | BatchResponse:
+    async def _handle(self, request: DecisionRequest | BatchRequest) -> Answer | BatchResponse:
         """The response to a request, once the queue has its answers."""
         try:
             loaded = self._store.find(request.policy)

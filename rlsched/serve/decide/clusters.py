@@ -176,19 +176,11 @@ class Clusters:
         return replace(self, jobs=self.jobs.take(rows))
 
     def refuse(self, k: int, field: str, problem: str, remedy: str) -> NoReturn:
-        """Refuse a field of cluster k.
-
-        Raises:
-            BadInputError: always.
-        """
+        """Refuse a field of cluster k by a `BadInputError`."""
         raise BadInputError(f"{self.path_to(k)}{field}", problem, remedy)
 
     def refuse_job(self, row: int, field: str, problem: str, remedy: str) -> NoReturn:
-        """Refuse a job at its place in the request.
-
-        Raises:
-            BadInputError: always.
-        """
+        """Refuse a job, at its place in the request, by a `BadInputError`."""
         jobs = self.jobs
         field = f"{LIST_NAMES[jobs.list_number[row]]}[{jobs.list_index[row]}].{field}"
         self.refuse(int(jobs.cluster[row]), field, f"of job {jobs.ids[row]!r} {problem}", remedy)

@@ -136,7 +136,10 @@ class EpisodeBuilder:
         remaining = deque(d for d in decisions if d.score is not None or not by_policy)
         while simulator.decisions.pending[0]:
             obs, mask = simulator.obs[0].copy(), simulator.mask[0].copy()
-            self._complete(stream, obs, mask)
+            if stream.open is not None:  # its next observation and mask complete it
+                stream.rows.append(vars(stream.open) | {"new_obs": obs, "new_action_mask": mask})
+                self.row_bytes = obs.nbytes + mask.nbytes
+                self.open_rows += 1
             if stream.rows and stream.rows[-1]["behavior"] != behavior:
                 self._cut(stream)  # an episode has one behaviour
             action = _next_action(stream, remaining)
@@ -187,16 +190,6 @@ class EpisodeBuilder:
             discount = self.scenario.objective.gamma**stream.open.elapsed
             stream.open.rewards += discount * float(stream.simulator.sim.rules.weights @ terms)
             stream.open.costs -= discount * terms[self._costs]
-
-    def _complete(self, stream: ClusterStream, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> None:
-        """Complete the open decision with its next observation and mask."""
-        decision = stream.open
-        if decision is None:
-            return
-        stream.rows.append(vars(decision) | {"new_obs": obs, "new_action_mask": mask})
-        self.row_bytes = obs.nbytes + mask.nbytes
-        self.open_rows += 1
-        stream.open = None
 
     def _end(self, stream: ClusterStream) -> None:
         """End an episode; the open decision has no next state and is left out."""
