@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from rlsched.errors import BadInputError
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 DemandArray = NDArray[np.int32]
+
+UNKNOWN = ("user", "queue", "start", "preceding", "think")
+"""Columns that may be unknown: -1."""
 
 LEAST_QOS = 1e-6
 """Replaces a drawn qos of 0; with less, requested / qos could exceed 64 bits."""
@@ -60,13 +64,7 @@ class JobTable:
         runtime: object,
         demand: object,
         requested: object | None = None,
-        id: object | None = None,
-        qos: object | None = None,
-        user: object | None = None,
-        queue: object | None = None,
-        start: object | None = None,
-        preceding: object | None = None,
-        think: object | None = None,
+        **others: object,
     ) -> JobTable:
         """Make a table from array-likes, fill missing columns in, and check it.
 
@@ -75,13 +73,7 @@ class JobTable:
             runtime: (jobs,) ticks.
             demand: (jobs, resources) or (jobs,) units.
             requested: (jobs,) ticks; default: the runtime (exact estimates).
-            id: (jobs,) numbers; default: 1, 2, ....
-            qos: (jobs,) shares; default: 1.
-            user: (jobs,) numbers; -default: 1.
-            queue: (jobs,) numbers; -default: 1.
-            start: (jobs,) ticks; -default: 1.
-            preceding: (jobs,) numbers; -default: 1.
-            think: (jobs,) ticks; -default: 1.
+            others: further columns by name; defaults: ids 1, 2, ..., qos 1, all others -1.
 
         Raises:
             BadInputError: a column has the wrong length or a value outside its range.
@@ -89,18 +81,14 @@ class JobTable:
         submitted = np.asarray(submit, dtype=np.int64)
         n = len(submitted)
         units = np.asarray(demand, dtype=np.int32)
+        columns: dict[str, NDArray[Any]] = {name: np.full(n, -1) for name in UNKNOWN}
+        columns |= {"id": np.arange(1, n + 1), "qos": np.ones(n)}
         table = cls(
-            id=np.arange(1, n + 1) if id is None else np.asarray(id, dtype=np.int64),
             submit=submitted,
             runtime=np.asarray(runtime, dtype=np.int64),
             requested=np.asarray(runtime if requested is None else requested, dtype=np.int64),
             demand=np.ascontiguousarray(units[:, None] if units.ndim == 1 else units),
-            qos=np.ones(n) if qos is None else np.asarray(qos, dtype=np.float64),
-            user=np.full(n, -1) if user is None else np.asarray(user, dtype=np.int64),
-            queue=np.full(n, -1) if queue is None else np.asarray(queue, dtype=np.int64),
-            start=np.full(n, -1) if start is None else np.asarray(start, dtype=np.int64),
-            preceding=np.full(n, -1) if preceding is None else np.asarray(preceding, dtype=np.int64),
-            think=np.full(n, -1) if think is None else np.asarray(think, dtype=np.int64),
+            **{name: np.asarray(values, columns[name].dtype) for name, values in (columns | others).items()},
         )
         table._check()
         return table
@@ -181,6 +169,23 @@ class JobTable:
         last = max(np.delete(submit, never).max(), (start + self.runtime)[start >= 0].max(initial=0))
         submit[never] = np.maximum(self.submit[never], last)
         return replace(self, submit=submit)
+
+    def in_ticks(self, tick_s: int) -> JobTable:
+        """Jobs of seconds in ticks: submit and start rounded down, lengths up, and so never to 0.
+
+        Args:
+            tick_s: seconds per tick, >= 1.
+        """
+        if tick_s == 1:
+            return self
+        return replace(
+            self,
+            submit=self.submit // tick_s,
+            start=np.where(self.start < 0, -1, self.start // tick_s),
+            runtime=-(-self.runtime // tick_s),
+            requested=-(-self.requested // tick_s),
+            think=np.where(self.think < 0, -1, -(-self.think // tick_s)),
+        )
 
     @property
     def num_resources(self) -> int:

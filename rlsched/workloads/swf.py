@@ -20,7 +20,6 @@ from rlsched.errors import BadInputError
 from rlsched.files import write_whole
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.workloads.swf_text import FIELDS, OPTIONAL, raw_lines, read_columns
-from rlsched.workloads.ticks import in_ticks
 
 Rules = Literal["standard", "rlscheduler"]
 BoolArray = NDArray[np.bool_]
@@ -124,7 +123,7 @@ def read(path: str | Path, *, rules: Rules = "standard", tick_s: int = 1) -> Tra
         preceding=np.where(columns["preceding"] > 0, columns["preceding"], -1),
         think=np.ceil(columns["think"]),
     )
-    jobs = _ordered(in_ticks(jobs, tick_s), repairs, rules)
+    jobs = _ordered(jobs.in_ticks(tick_s), repairs, rules)
     repairs["dependencies_ignored"] = int((jobs.predecessors() >= 0).sum())
     return Trace(
         jobs=jobs,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rlsched.jobs import JobTable
-from rlsched.workloads.ticks import in_ticks
 
 JOBS = JobTable.build(submit=[0, 59, 60], runtime=[1, 60, 61], requested=[60, 120, 121], demand=[1, 1, 1])
 
@@ -21,7 +20,7 @@ JOBS = JobTable.build(submit=[0, 59, 60], runtime=[1, 60, 61], requested=[60, 12
 def test_submit_goes_down_lengths_go_up(
     tick_s: int, submit: list[int], runtime: list[int], requested: list[int]
 ) -> None:
-    jobs = in_ticks(JOBS, tick_s)
+    jobs = JOBS.in_ticks(tick_s)
     assert jobs.submit.tolist() == submit
     assert jobs.runtime.tolist() == runtime
     assert jobs.requested.tolist() == requested
