@@ -7,11 +7,14 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, TextIO, cast
+from typing import IO, TextIO, TypeVar, cast
 
 from rlsched.errors import BadInputError
+
+Result = TypeVar("Result")
 
 GZIP_MAGIC = b"\x1f\x8b"
 
@@ -214,6 +217,23 @@ def _lines(text: TextIO, where: str, most: int) -> Iterator[str]:
         if idle > MOST_IDLE_LINES:
             raise too_idle(where)
         yield line
+
+
+def read_once(read: Callable[..., Result], path: Path, **options: Hashable) -> Result:
+    """What a function makes of a file; it is called again only once the file has changed."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return read(path, **options)  # raises the error that fits
+    state = (path.resolve(), status.st_mtime_ns, status.st_size)
+    return cast("Result", _read_state(read, path, state, **options))
+
+
+@lru_cache(maxsize=8)
+def _read_state(
+    read: Callable[..., object], path: Path, state: tuple[object, ...], **options: Hashable
+) -> object:
+    return read(path, **options)
 
 
 def as_text(data: bytes) -> str:

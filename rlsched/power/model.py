@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from rlsched.jobs import FloatArray
 from rlsched.power import table
 from rlsched.power.series import PowerSeries
 from rlsched.power.steps import Steps
-from rlsched.power.table import PowerTable
+from rlsched.reading import read_once
 from rlsched.scenario import Cluster, Power
 
 GENERATED_YEAR = Path(__file__).with_name("generated-year.csv.gz")
@@ -140,7 +139,8 @@ def _open_series(power: Power, cluster: Cluster, full_w: float) -> PowerModel:
     roles = {role: getattr(power.columns, role) for role in used}
     if power.columns.carbon is not None:
         roles["carbon"] = power.columns.carbon
-    power_table = _read(path, power.columns.time, tuple(roles.items()), power.time_zone)
+    columns = tuple(roles.items())
+    power_table = read_once(table.read, path, time=power.columns.time, columns=columns, zone=power.time_zone)
     supply = np.zeros(power_table.steps)
     for role in used:
         highest, peak = power_table.columns[role].max(), peaks[role]
@@ -158,25 +158,3 @@ def _open_series(power: Power, cluster: Cluster, full_w: float) -> PowerModel:
         steps=Steps(np.stack([supply, carbon]), power_table.step_s),
         tick_s=cluster.tick_s,
     )
-
-
-def _read(path: Path, time: str, columns: tuple[tuple[str, str], ...], zone: str | None) -> PowerTable:
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return table.read(path, time=time, columns=dict(columns), zone=zone)  # raises the error that fits
-    return _read_once(path, path.resolve(), status.st_mtime_ns, status.st_size, time, columns, zone)
-
-
-@lru_cache(maxsize=4)
-def _read_once(
-    path: Path,
-    resolved: Path,
-    mtime_ns: int,
-    size: int,
-    time: str,
-    columns: tuple[tuple[str, str], ...],
-    zone: str | None,
-) -> PowerTable:
-    """The table of a file in this state."""
-    return table.read(path, time=time, columns=dict(columns), zone=zone)

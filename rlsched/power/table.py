@@ -48,7 +48,13 @@ class PowerTable:
     repairs: dict[str, int]
 
 
-def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str | None = None) -> PowerTable:
+def read(
+    path: str | Path,
+    *,
+    time: str,
+    columns: Mapping[str, str] | tuple[tuple[str, str], ...],
+    zone: str | None = None,
+) -> PowerTable:
     """Read a power file, plain or gzip.
 
     Grids leave a row blank where they did not report. One blank row between two full ones becomes their
@@ -68,7 +74,7 @@ def read(path: str | Path, *, time: str, columns: Mapping[str, str], zone: str |
         BadInputError: the file is not such a CSV, lacks a column, or has an invalid cell; the message names
             the row and column of the first one.
     """
-    name = str(path)
+    name, columns = str(path), dict(columns)
     roles = {"time": time, **columns}
     rows, cells = read_columns(Path(path), roles)
     times = cells["time"]

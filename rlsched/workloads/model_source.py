@@ -36,7 +36,7 @@ from rlsched.workloads.machine import (
     whole_nodes,
 )
 from rlsched.workloads.mao import MaoModel
-from rlsched.workloads.models import EstimatedJobs, LublinJobs, MixedModels, Model, SizedModel
+from rlsched.workloads.models import AdjustedModel, LublinJobs, MixedModels, Model
 from rlsched.workloads.poisson import PoissonModel
 
 
@@ -151,7 +151,8 @@ def _part(scenario: Scenario, part: Part, cluster: Cluster, number: int) -> Mode
     part_cluster = cluster.model_copy(
         update={"resources": (resource.model_copy(update={"units": part.units}),)}
     )
-    return SizedModel(_model(scenario, part.workload, part_cluster), part.units)
+    model = _model(scenario, part.workload, part_cluster)
+    return AdjustedModel(model, cluster.tick_s, units=part.units)
 
 
 def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Model:
@@ -171,7 +172,7 @@ def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Mod
             "is not supported by a model, which draws requested times with its jobs",
             "remove it",
         )
-    return EstimatedJobs(model, workload.estimates, cluster.tick_s, horizon)
+    return AdjustedModel(model, cluster.tick_s, workload.estimates, horizon)
 
 
 def _lublin(workload: LublinWorkload, cluster: Cluster, horizon: int | None) -> LublinJobs:

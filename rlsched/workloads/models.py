@@ -13,7 +13,6 @@ from rlsched.jobs import JobTable
 from rlsched.scenario import Estimates, LublinWorkload
 from rlsched.workloads.estimates import estimated
 from rlsched.workloads.lublin import LublinModel, draw_apart
-from rlsched.workloads.ticks import in_ticks
 
 
 class Model(Protocol):
@@ -93,7 +92,7 @@ class LublinJobs:
             drawn = self.models[0].draw(rng, jobs, self.processors)
         else:
             drawn = draw_apart(self.models, rng, jobs, self.processors)
-        return in_ticks(drawn, self.tick_s)
+        return drawn.in_ticks(self.tick_s)
 
     def most_jobs(self, ticks: int) -> int:
         """Not supported: arrivals come in bursts, and whole days may have none."""
@@ -105,20 +104,22 @@ class LublinJobs:
 
 
 @dataclass(frozen=True)
-class EstimatedJobs:
-    """A model with requested times that differ from runtimes.
+class AdjustedModel:
+    """A model with requested times that differ from runtimes, or with a cluster of its own size.
 
     Attributes:
         model: of the jobs.
-        estimates: how users estimate runtimes.
         tick_s: seconds per tick.
-        horizon: longest requested time, ticks; None: unlimited.
+        estimates: how users estimate runtimes; None: as the model has it.
+        horizon: longest estimate, ticks; None: unlimited.
+        units: size of the cluster of its episodes; None: that of the scenario.
     """
 
     model: Model
-    estimates: Estimates
     tick_s: int
-    horizon: int | None
+    estimates: Estimates | None = None
+    horizon: int | None = None
+    units: int | None = None
 
     @property
     def longest(self) -> int:
@@ -129,35 +130,9 @@ class EstimatedJobs:
         """Draw jobs in the order of their arrival."""
         longest_s = self.longest * self.tick_s
         drawn = estimated(self.model.draw(rng, jobs), self.estimates, rng, self.tick_s, longest_s)
-        if self.horizon is None:
-            return drawn
-        return replace(drawn, requested=np.minimum(drawn.requested, self.horizon))
-
-    def most_jobs(self, ticks: int) -> int:
-        """The bound of the model."""
-        return self.model.most_jobs(ticks)
-
-
-@dataclass(frozen=True)
-class SizedModel:
-    """A model whose episodes have a cluster of a given size.
-
-    Attributes:
-        model: of the jobs.
-        units: size of the cluster.
-    """
-
-    model: Model
-    units: int
-
-    @property
-    def longest(self) -> int:
-        """Longest runtime of a job, ticks."""
-        return self.model.longest
-
-    def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
-        """Draw jobs in the order of their arrival, with the size of their cluster."""
-        return replace(self.model.draw(rng, jobs), units=np.array([self.units]))
+        if self.horizon is not None:
+            drawn = replace(drawn, requested=np.minimum(drawn.requested, self.horizon))
+        return drawn if self.units is None else replace(drawn, units=np.array([self.units]))
 
     def most_jobs(self, ticks: int) -> int:
         """The bound of the model."""

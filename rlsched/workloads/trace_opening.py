@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
+from rlsched.reading import read_once
 from rlsched.scenario import Scenario, SwfWorkload
 from rlsched.workloads import swf
 from rlsched.workloads.days import DAY_S, Days, stretch_to, stretched
@@ -47,7 +46,7 @@ def open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     if workload.enrich is None:
         check_one_resource(scenario.cluster, "keep one resource, or add workload.enrich")
     name = str(workload.file)
-    trace = _read(workload.file, workload.rules, scenario.cluster.tick_s)
+    trace = read_once(swf.read, workload.file, rules=workload.rules, tick_s=scenario.cluster.tick_s)
     cluster = resolved(scenario.cluster, trace.processors, name)
     _check_rules(scenario, workload)
     trace = replace(trace, jobs=_independent(trace.jobs)) if not scenario.linked else trace
@@ -229,17 +228,3 @@ def _training_rows(scenario: Scenario, workload: SwfWorkload, windows: Windows) 
             f"use rows 0 <= from < to <= {rows}",
         )
     return first, end
-
-
-def _read(path: Path, rules: swf.Rules, tick_s: int) -> swf.Trace:
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return swf.read(path, rules=rules, tick_s=tick_s)  # raises the error that fits
-    return _read_once(path.resolve(), status.st_mtime_ns, status.st_size, rules, tick_s)
-
-
-@lru_cache(maxsize=4)
-def _read_once(path: Path, mtime_ns: int, size: int, rules: swf.Rules, tick_s: int) -> swf.Trace:
-    """The trace of a file in this state."""
-    return swf.read(path, rules=rules, tick_s=tick_s)
