@@ -22,8 +22,7 @@ from rlsched.report.over_time import Timeline, draw_jobs, draw_power
 from rlsched.report.plots import draw_comparison, learned_colours
 from rlsched.report.style import to_png
 from rlsched.report.tables import comparison_table, count_table, hoarding_table, limits_table, seeds_table
-from rlsched.report.words import Scale, scale_for, sizes
-from rlsched.scenario import Scenario
+from rlsched.report.words import Scale, episode_length, scale_for, sizes
 from rlsched.versions import versions
 
 _PACKAGES = ("rlsched", "numpy", "numba", "gymnasium", "ray", "torch", "matplotlib")
@@ -188,18 +187,12 @@ def _facts(result: Result) -> dict[str, str]:
         "Workload": str(getattr(scenario.workload, "file", scenario.workload.kind)),
         "Cluster": resources,
         "Protocol": result.protocol or "none",
-        "Episodes": f"{len(episodes):,} of {_length(scenario)}",
+        "Episodes": f"{len(episodes):,} of {episode_length(scenario)}",
         "Seeds": _listed(seeds),
     }
     if offsets:
         facts["Offsets"] = _listed(offsets)
     return {name: escape(value) for name, value in facts.items()}
-
-
-def _length(scenario: Scenario) -> str:
-    if scenario.episode.max_ticks is not None:
-        return f"{scenario.episode.max_ticks:,} ticks of {scenario.cluster.tick_s:,} s"
-    return f"{scenario.episode.jobs:,} jobs" if scenario.episode.jobs else "the whole trace"
 
 
 def _listed(numbers: Sequence[int]) -> str:

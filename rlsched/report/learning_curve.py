@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from textwrap import fill
+from types import MappingProxyType
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -128,7 +129,7 @@ def curve_of(folder: RunFolder, metric: str) -> Curve:
     return Curve(str(folder.path), *column(metric), *column(f"validation_{metric}"), selected)
 
 
-def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = None) -> Figure:
+def draw_learning(learning: LearningCurves, colours: Mapping[str, str] = MappingProxyType({})) -> Figure:
     """Draw the metric over decisions: training as a line, validation as points, heuristics as grey lines.
 
     Runs have the colours that other pictures give them by name, or else unused ones.
@@ -143,11 +144,12 @@ def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = 
     near, far = _split_heuristics(learning, points)
     everything = np.concatenate([points, np.array(list(near.values()), dtype=np.float64)])
     scale = scale_for(meaning.unit, everything.tolist())
+    free = [colour for colour in LEARNED if colour not in colours.values()] or list(LEARNED)
     with house_style():
         figure = new_figure(9.0, 5.0)
         axes = figure.add_subplot()
-        for curve, colour in zip(learning.curves, _colours(learning, colours or {}), strict=True):
-            _draw_curve(axes, curve, colour, scale)
+        for k, curve in enumerate(learning.curves):
+            _draw_curve(axes, curve, colours.get(curve.name, free[k % len(free)]), scale)
         value_axis(axes, "y", (everything * scale.factor).tolist())
         _step_axis(axes, learning.curves)
         _draw_heuristics(axes, near, scale)
@@ -158,12 +160,6 @@ def draw_learning(learning: LearningCurves, colours: Mapping[str, str] | None = 
         right_title(axes, arrow)
         figure.legend(loc="outside lower center", ncols=2, fontsize=8.5)
     return figure
-
-
-def _colours(learning: LearningCurves, colours: Mapping[str, str]) -> list[str]:
-    """The colour of each curve."""
-    free = [colour for colour in LEARNED if colour not in colours.values()] or list(LEARNED)
-    return [colours.get(curve.name, free[k % len(free)]) for k, curve in enumerate(learning.curves)]
 
 
 def _draw_curve(axes: Axes, curve: Curve, colour: str, scale: Scale) -> None:
@@ -249,7 +245,10 @@ def _draw_heuristics(axes: Axes, heuristics: Mapping[str, float], scale: Scale) 
         axes.axhline(value * scale.factor, color=HEURISTIC, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     axes.autoscale_view()
     rising = sorted(heuristics.items(), key=lambda item: item[1])
-    heights = _apart([_height(axes, value * scale.factor) for _, value in rising], NAME_GAP)
+    to_axes = axes.transData - axes.transAxes  # 0 is the bottom, 1 the top
+    edge = axes.get_xlim()[0]
+    places = [float(to_axes.transform((edge, value * scale.factor))[1]) for _, value in rising]
+    heights = _apart(places, NAME_GAP)
     for (name, value), height in zip(rising, heights, strict=True):
         text = f"{shortened(name, 28)}  {scale(value)}"
         axes.annotate(text, (1.015, height), None, "axes fraction", va="center", fontsize=8.5, color=MUTED)
@@ -266,12 +265,6 @@ def _apart(heights: Sequence[float], gap: float) -> list[float]:
     highest = 1.0 - gap * (len(heights) - 1)
     lowest = [min(max(float(np.mean(group)), gap / 2), highest) for group in groups for _ in group]
     return [low + k * gap for k, low in enumerate(lowest)]
-
-
-def _height(axes: Axes, value: float) -> float:
-    """Position of a value on the y axis, from 0 (bottom) to 1 (top)."""
-    pixel = axes.transData.transform((axes.get_xlim()[0], value))
-    return float(axes.transAxes.inverted().transform(pixel)[1])
 
 
 def _count(value: float) -> str:

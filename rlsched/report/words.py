@@ -55,12 +55,16 @@ def described(scenario: Scenario) -> str:
         f"{'unknown' if None in units else sizes(unit or 0 for unit in units)} {resource.name}"
         for units, resource in zip(scenario.sizes, scenario.cluster.resources, strict=True)
     )
-    episode = scenario.episode
-    length = f"{episode.jobs:,} jobs" if episode.jobs else "the whole workload"
-    if episode.max_ticks is not None:
-        length = f"{episode.max_ticks:,} ticks of {scenario.cluster.tick_s:,} s"
-    source = workload_name(scenario)
+    source, length = workload_name(scenario), episode_length(scenario)
     return f"scenario {scenario.name}: jobs of {source} on {machine}, episodes of {length}"
+
+
+def episode_length(scenario: Scenario) -> str:
+    """The length of an episode, in ticks or jobs."""
+    episode = scenario.episode
+    if episode.max_ticks is not None:
+        return f"{episode.max_ticks:,} ticks of {scenario.cluster.tick_s:,} s"
+    return f"{episode.jobs:,} jobs" if episode.jobs else "the whole workload"
 
 
 def number(value: float) -> str:

@@ -21,10 +21,9 @@ from rlsched.serve.ledger.ledger import PageData
 from rlsched.serve.ledger.records import ClusterRecords
 from rlsched.serve.page import html as module
 from rlsched.serve.page.drawing import inert
-from rlsched.serve.page.html import page
+from rlsched.serve.page.html import STYLE, page
 from rlsched.serve.page.listing import DECISIONS, ROWS
 from rlsched.serve.page.schedule import MAX_JOBS
-from rlsched.serve.page.style import STYLE
 from tests.serve.pages import (
     CLOCK,
     HOSTILE,

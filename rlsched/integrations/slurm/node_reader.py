@@ -20,7 +20,6 @@ from rlsched.integrations.slurm.hostlist import expand
 from rlsched.integrations.slurm.nodes import Inventory, NodeGroup, Partition
 from rlsched.integrations.slurm.tres import gres_counts, shared_gpus, with_occupied
 from rlsched.integrations.slurm.values import (
-    MAX_LIMIT_MINUTES,
     Location,
     Number,
     Words,
@@ -185,11 +184,9 @@ def _node_groups(output: CommandOutput, inventory: Inventory) -> Iterator[NodeGr
 
 
 def _partition(location: Location, record: _Partition) -> Partition:
-    default = location.integer("partition.defaults.time", record.defaults.time, MAX_LIMIT_MINUTES)
-    longest = location.integer("partition.maximums.time", record.maximums.time, MAX_LIMIT_MINUTES)
     return Partition(
-        default_s=60 * default if default else None,
-        longest_s=60 * longest if longest else None,
+        default_s=location.minutes("partition.defaults.time", record.defaults.time),
+        longest_s=location.minutes("partition.maximums.time", record.maximums.time),
         whole_nodes=location.integer("partition.maximums.shares", record.maximums.shares, bits=16) == 0,
     )
 

@@ -144,12 +144,12 @@ class QueueReader:
         submit = self._submit(record, location)
         pending = "PENDING" in states  # it was requeued: its start time is an estimate of the next start
         start = submit if pending else self._past_time(location, "start_time", record.start_time) or submit
-        limit = location.integer("time_limit", record.time_limit, MAX_LIMIT_MINUTES)
+        limit_s = location.minutes("time_limit", record.time_limit) or 1
         end = location.integer("end_time", record.end_time, FAR - 1) or 0
         if "COMPLETING" in states:
             end = start + 1  # it is over: its units come free once its nodes are cleaned up
         elif end <= start:
-            end = start + 60 * limit if limit else start + 1
+            end = start + limit_s
         end = min(end, FAR - 1)
         array = location.integer("array_job_id", record.array_job_id)
         if array and not pending:
@@ -210,7 +210,7 @@ class QueueReader:
             user=printable(record.user_name or "?"),
             partitions=tuple(printable(part) for part in (record.partition or "").split(",") if part),
             since=candidate.since,
-            limit_s=60 * limit if limit else None,
+            limit_s=location.minutes("time_limit", record.time_limit),
             unlimited=is_infinite(record.time_limit) or limit == 0,
             cpus=self._cpus(record, location),
             node_count=location.integer("node_count", record.node_count) or 1,

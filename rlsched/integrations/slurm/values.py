@@ -81,6 +81,10 @@ class Location:
             self.refuse(field, f"value {short_json(number)} is not a whole number from 0 to {most}")
         return int(number)
 
+    def minutes(self, field: str, value: Number) -> int | None:
+        """A time limit in minutes, as seconds; None where it is unset, infinite or 0."""
+        return 60 * (self.integer(field, value, MAX_LIMIT_MINUTES) or 0) or None
+
     def signed(self, field: str, value: Number) -> int | None:
         """A whole number that may be negative; None where it is unset or infinite.
 

@@ -86,21 +86,15 @@ class TimeAxis:
 
     def ticks(self) -> list[Tick]:
         """Ticks at round distances from now, where people expect them."""
-        step = time_step(self.end - self.begin)
+        span = self.end - self.begin
+        fits = (s for s in STEPS_S if span <= s * (TICKS if s < 500 * YEAR else TICKS // 2))
+        step = next(fits, STEPS_S[-1])
         unit, size = next((unit for unit in UNITS if step >= unit[1]), UNITS[-1])
         first, last = ceil((self.begin - self.now) / step), floor((self.end - self.now) / step)
         labels = {
             k: f"{'+' if k > 0 else ''}{number(k * step / size)} {unit}" for k in range(first, last + 1)
         }
         return [Tick(self.now + k * step, labels[k] if k else "now", k % 2 != 0) for k in labels]
-
-
-def time_step(span_s: float) -> int:
-    """Seconds between ticks, at most `TICKS` of them over this span."""
-    return next(
-        (step for step in STEPS_S if span_s <= step * (TICKS if step < 500 * YEAR else TICKS // 2)),
-        STEPS_S[-1],
-    )
 
 
 def levels(top: float, *, whole: bool = False) -> list[float]:

@@ -6,10 +6,13 @@ Texts of clients are escaped where they are written (`drawing.inert`).
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import shlex
 import time
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from urllib.parse import urlencode
 
 from msgspec import Struct, convert
@@ -36,7 +39,23 @@ from rlsched.serve.page.history import (
 )
 from rlsched.serve.page.listing import count_failures, decisions_table, queue_table, time_tag
 from rlsched.serve.page.schedule import arrange
-from rlsched.serve.page.style import POLICY, RENEWED_S, SCRIPT, STYLE
+
+RENEWED_S = 2  # seconds between requests for updates
+
+_FOLDER = Path(__file__).parent
+
+STYLE = markup.STYLESHEET + (_FOLDER / "page.css").read_text("utf-8")
+
+SCRIPT = f"const wait = {1000 * RENEWED_S};\n" + (_FOLDER / "page.js").read_text("utf-8")
+"""While a reader selects text, or looks elsewhere, the page does not change."""
+
+_DIGEST = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+
+POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
+    f"script-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
+)
+"""Content security policy of the page: that script, requests to this service, and nothing else."""
 
 SIDE_BY_SIDE = '<div class="charts">{}</div>'  # if there is room
 ONE_STATE = "<p>Drawn as soon as there are states of two times.</p>"

@@ -25,8 +25,6 @@ from rlsched.serve.process.supervisor import ANSWERS, Supervised
 from rlsched.serve.settings import ServeConfig
 
 if TYPE_CHECKING:
-    from ray.serve import RunTarget
-
     from rlsched.serve.process.node import LocalNode
 
 TERMINAL = (1, 2)  # descriptors of stdout and stderr
@@ -135,16 +133,17 @@ def _deploy(
     start_serve = partial(serve.start, http_options=HTTPOptions(host=service.host, port=service.port))
     if not local:
         start_serve(proxy_location=ProxyLocation.EveryNode)
-        _run(replica_target, ledger_target, wait=True)
+        serve.run_many([replica_target, ledger_target], wait_for_applications_running=True)
         return
     _start_in_thread(partial(start_serve, proxy_location=ProxyLocation.HeadOnly), start)
-    _run(replica_target, wait=False)
+    # Serve itself would look once a second whether they run.
+    serve.run_many([replica_target], wait_for_applications_running=False)
     wait_for(service.host, service.port, start, instance)
     service.node.find_agents()
     if supervised is not None:
         supervised.report(ANSWERS)
     # With a log, the ledger must record the first decision.
-    _run(ledger_target, wait=config.log is not None)
+    serve.run_many([ledger_target], wait_for_applications_running=config.log is not None)
 
 
 def _interrupt(start: Future[object]) -> None:
@@ -158,13 +157,6 @@ def _interrupt(start: Future[object]) -> None:
     if start.running():
         with suppress(FutureTimeoutError):
             start.exception(ENDING_S)
-
-
-def _run(*targets: RunTarget, wait: bool) -> None:
-    """Deploy applications; Serve's own wait looks once a second, so local services use `wait_for`."""
-    from ray import serve
-
-    serve.run_many(targets, wait_for_applications_running=wait)
 
 
 def _start_in_thread(start_serve: Callable[[], object], start: Future[object]) -> None:
