@@ -189,13 +189,6 @@ class RareAlgorithm(RllibAlgorithm):
                 "dataset": None if config.dataset is None else str(config.dataset),
                 "read_before": steps,
                 "rows": decisions,
-                "every": rare.every,
-                "batch": rare.batch,
-                "capacity": rare.buffer,
-                "learning_starts": rare.learning_starts,
-                "actor": rare.actor,
-                "epochs": rare.epochs,
-                "actor_minibatch": rare.actor_minibatch,
             },
         }
 

@@ -65,7 +65,7 @@ class RareLearner(PlayedLearner, ReadingLearner):
         phases: Phases = self.config.run_settings["phases"]
         self.reads = decisions <= phases.read
         self.imitates = self.reads and decisions <= phases.imitate
-        self.apart = not self.reads and self.config.run_settings["actor"] == "played"
+        self.apart = not self.reads and self.config.learner_config_dict["settings"]["actor"] == "played"
         self.networks.rollout_temperature = (
             1.0 if self.reads else float(self.networks.model_config["rollout_temperature"])
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,6 @@ from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
@@ -21,7 +20,6 @@ from ray.rllib.utils.metrics import (
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
 
-from rlsched.learn.algorithms.learners.rare import RareLearner
 from rlsched.learn.algorithms.rare import Phases
 from rlsched.learn.networks.actor_critic import RareModule
 from rlsched.learn.rllib.dataset import TRANSITIONS, learned_from
@@ -33,7 +31,7 @@ from rlsched.offline.reader import Reader
 
 
 class RareConfig(AlgorithmConfig):
-    """RLlib's settings, and those of `Rare` in `run_settings` (`RareAlgorithm.training`)."""
+    """RLlib's settings, and the dataset and phases of a run in `run_settings` (`RareAlgorithm.training`)."""
 
     def __init__(self, algo_class: type[Algorithm] | None = None) -> None:
         super().__init__(algo_class=algo_class or Rare)
@@ -42,15 +40,11 @@ class RareConfig(AlgorithmConfig):
         self.torch_ddp_kwargs = {"find_unused_parameters": True}
 
     def training(self, *, run_settings: Mapping[str, Any] | None = None, **kwargs: Any) -> Self:
-        """Set RLlib's settings, and those of `Rare`."""
+        """Set RLlib's settings, and `run_settings`."""
         super().training(**kwargs)
         if run_settings is not None:
             self.run_settings = dict(run_settings)
         return self
-
-    def get_default_learner_class(self) -> type[Any]:
-        """Default class of the learner."""
-        return RareLearner
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
         """Default specification of the module."""
@@ -64,7 +58,7 @@ class Rare(Supervised, Algorithm):
         """Build as RLlib does, open the dataset, and make an empty replay buffer."""
         super().setup(config)
         run, learned = self.config.run_settings, self.config.learner_config_dict
-        self.gamma, self.n_step = learned["gamma"], learned["settings"]["n_step"]
+        self.gamma, self.settings = learned["gamma"], learned["settings"]
         self.reader: Reader | None = None
         if run["dataset"] is not None:
             folder = Path(run["dataset"])
@@ -76,10 +70,10 @@ class Rare(Supervised, Algorithm):
                 seed=seed,
                 read_before=before,
                 gamma=self.gamma,
-                n_step=self.n_step,
+                n_step=self.settings["n_step"],
             )
-        capacity = run["capacity"]
-        rows = capacity + -(-capacity // run["every"]) + 1
+        capacity = self.settings["buffer"]
+        rows = capacity + -(-capacity // self.settings["every"]) + 1
         self.rng = np.random.default_rng((REPLAY_STREAM, *self.config.env_config["stream"]))
         self.replay = ReplayBuffer(rows, self.rng)
         self.played = 0
@@ -115,8 +109,8 @@ class Rare(Supervised, Algorithm):
 
     def _play(self) -> None:
         """Sample online for an iteration, with updates after every fragment."""
-        run = self.config.run_settings
-        over = self._decisions() + run["rows"]
+        settings = self.settings
+        over = self._decisions() + self.config.run_settings["rows"]
         while self._decisions() < over:
             episodes, results = sample(self)
             self.metrics.aggregate(results, key=ENV_RUNNER_RESULTS)
@@ -126,11 +120,15 @@ class Rare(Supervised, Algorithm):
             self.replay.add(episodes)
             self._count(decisions)
             self.played += decisions
-            if self.played < run["learning_starts"] or not len(self.replay):
+            if self.played < settings["learning_starts"] or not len(self.replay):
                 continue
-            if run["actor"] == "played":
-                self._learn_played(episodes)
-            self._learn(self._drawn(run["batch"]), self.config.minibatch_size)
+            if settings["actor"] == "played":
+                self._update(
+                    episodes=episodes,
+                    minibatch_size=settings["actor_minibatch"],
+                    num_epochs=settings["epochs"],
+                )
+            self._learn(self._drawn(settings["batch"]), self.config.minibatch_size)
             self.env_runner_group.sync_weights(
                 from_worker_or_learner_group=self.learner_group,
                 policies=[DEFAULT_MODULE_ID],
@@ -140,7 +138,7 @@ class Rare(Supervised, Algorithm):
     def _drawn(self, rows: int) -> dict[str, NDArray[Any]]:
         """Sample `rows` transitions from the replay buffer and, by its share, from the dataset."""
         read = round(rows * self.config.run_settings["phases"].share) if self.reader is not None else 0
-        drawn = self.replay.sample(rows - read, self.n_step, self.gamma)
+        drawn = self.replay.sample(rows - read, self.settings["n_step"], self.gamma)
         if not read:
             return drawn
         columns = self._from_dataset(read)
@@ -154,19 +152,9 @@ class Rare(Supervised, Algorithm):
     def _learn(self, columns: Mapping[str, NDArray[Any]], minibatch: int | None) -> None:
         rows = len(columns[Columns.OBS])
         batch = MultiAgentBatch({DEFAULT_MODULE_ID: SampleBatch(dict(columns))}, env_steps=rows)
-        learned = self.learner_group.update(
-            batch=batch,
-            minibatch_size=minibatch,
-            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
-        )
-        self.metrics.aggregate(learned, key=LEARNER_RESULTS)
+        self._update(batch=batch, minibatch_size=minibatch)
 
-    def _learn_played(self, episodes: Sequence[SingleAgentEpisode]) -> None:
-        """Update the actor with its newest decisions."""
-        learned = self.learner_group.update(
-            episodes=list(episodes),
-            minibatch_size=self.config.run_settings["actor_minibatch"],
-            num_epochs=self.config.run_settings["epochs"],
-            timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()},
-        )
+    def _update(self, **training_data: Any) -> None:
+        timesteps = {NUM_ENV_STEPS_SAMPLED_LIFETIME: self._decisions()}
+        learned = self.learner_group.update(timesteps=timesteps, **training_data)
         self.metrics.aggregate(learned, key=LEARNER_RESULTS)
