@@ -23,9 +23,6 @@ class Appo(LearningRates):
     target_every: float = Field(4.0, gt=0, description="rounds of the buffer between moves of the target")
     clip: float = Field(0.2, gt=0, description="largest change of the probability ratio")
     learning_rate: float = Field(3e-4, gt=0, description="learning rate at the start of training")
-    final_learning_rate: float = Field(
-        1e-5, ge=0, description="learning rate at the last step, reached linearly"
-    )
     entropy: float = Field(0.0, ge=0, description="weight of the entropy bonus")
     value_weight: float = Field(0.5, ge=0, description="weight of the critic's loss")
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")

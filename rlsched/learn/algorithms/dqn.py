@@ -38,9 +38,6 @@ class Dqn(LearningRates):
         0.01, gt=0, description="initial scale from logits to Q values, for returns of about 1"
     )
     learning_rate: float = Field(5e-5, gt=0, description="learning rate at the start of training")
-    final_learning_rate: float = Field(
-        1e-5, ge=0, description="learning rate at the last step, reached linearly"
-    )
     gradient_clip: float = Field(0.5, gt=0, description="largest global norm of a gradient")
 
 
