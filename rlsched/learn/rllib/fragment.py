@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import tree
 from numpy.typing import NDArray
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -62,7 +61,7 @@ class Ongoing:
         for column in (self.steps, self.returns, self.began):
             column[:] = column[source]
         self.noop_draws[:] = np.nan  # replicas differ from here on
-        self.states = tree.map_structure(lambda state: state[source], self.states)
+        self.states = {name: state[source] for name, state in self.states.items()}
 
 
 @dataclass(frozen=True)
@@ -107,12 +106,10 @@ class Fragment:
         self.actions = np.empty((envs, length), np.int64)
         self.rewards = np.empty((envs, length), np.float32)
         self.columns: dict[str, NDArray[Any]] = {}
-        self.states = tree.map_structure_with_path(
-            lambda path, state: memory.empty(
-                f"state {path}", (envs, length + 1, *state.shape[1:]), state.dtype
-            ),
-            states,
-        )
+        self.states = {
+            name: memory.empty(name, (envs, length + 1, *state.shape[1:]), state.dtype)
+            for name, state in states.items()
+        }
         self.write_states(states)
         self.cuts: list[list[Cut]] = [[] for _ in range(envs)]
 
@@ -150,11 +147,8 @@ class Fragment:
 
     def write_states(self, states: dict[str, Any]) -> None:
         """Write the recurrent states before the next step."""
-
-        def write(into: NDArray[Any], state: NDArray[Any]) -> None:
-            into[:, self.t] = state
-
-        tree.map_structure(write, self.states, states)
+        for name, state in states.items():
+            self.states[name][:, self.t] = state
 
     def episodes(self, space: Any, action_space: Any) -> list[SingleAgentEpisode]:
         """All pieces of episodes in the fragment, as RLlib's episodes; views of the arrays."""
@@ -176,7 +170,7 @@ class Fragment:
         }
         if self.states:
             # The state before the first step looks back to the piece before, as RLlib's learners expect.
-            before = tree.map_structure(lambda values: values[env, start : cut.t + 1], self.states)
+            before = {name: values[env, start : cut.t + 1] for name, values in self.states.items()}
             outputs[Columns.STATE_OUT] = InfiniteLookbackBuffer(before, lookback=1)
         length = cut.t - start
         return SingleAgentEpisode(

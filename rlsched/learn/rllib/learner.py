@@ -25,9 +25,14 @@ class LeanLearner(TorchLearner):
     """
 
     def build(self) -> None:
-        """Build the module and the optimizers, and set up memory and threads."""
+        """Build the module and the optimizers, and set up memory and threads.
+
+        At most half of the cores compute. Minibatches are small, and threads synchronise after every
+        operation. Where one of two cores is busy with other work, both threads wait for each other, and
+        learning is two to four times slower than in one thread.
+        """
         keep_freed()
-        leave_cores()
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 2) // 2)))
         super().build()
 
     def postprocess_gradients_for_module(
@@ -71,15 +76,6 @@ class LeanLearner(TorchLearner):
         for optimizer in optimizers(self):
             for group in optimizer.param_groups:
                 group["fused"] = True
-
-
-def leave_cores() -> None:
-    """Compute in at most half as many threads as there are cores.
-
-    Minibatches are small, and threads synchronise after every operation. Where one of two cores is busy with
-    other work, both threads wait for each other, and learning is two to four times slower than in one thread.
-    """
-    torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 2) // 2)))
 
 
 @torch.no_grad()

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import ray
 import torch
-import tree
 from numpy.typing import NDArray
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
@@ -34,7 +33,7 @@ from rlsched.learn.rllib import sampling
 from rlsched.learn.rllib.fragment import Cut, Fragment, Observations, Ongoing, new_id
 from rlsched.learn.rllib.memory import HELD, Memory
 from rlsched.learn.rllib.ray_compat import exit_with_message
-from rlsched.learn.rllib.sampling import COSTS, SHARED, TrainingVectorEnv
+from rlsched.learn.rllib.sampling import COSTS, PROJECTED, SHARED, TrainingVectorEnv
 
 RUNNER_STREAM = 0x72756E  # of the draws of actions
 
@@ -107,14 +106,13 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         ongoing = self.ongoing
         length = min(-(-num_timesteps // self.num_envs), self.longest)
         fragment = Fragment(ongoing.obs, ongoing.states, length, self.memory)
-        runners = self.config.num_env_runners or 1
         before, finished = self.num_env_steps_sampled_lifetime, 0
         if self.module is not None:
             self.module.eval()  # once, not at every step as RLlib's methods do: it visits all submodules
         with one_thread():
             for t in range(length):
                 # Of all runners together, roughly, for schedules of exploration.
-                decisions = before + t * self.num_envs * runners
+                decisions = before + t * self.num_envs * (self.config.num_env_runners or 1)
                 actions, columns = (
                     self._choose_anything() if random_actions else self._choose(ongoing, explore, decisions)
                 )
@@ -142,7 +140,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         for env, cuts in enumerate(fragment.cuts):
             cuts.append(Cut(length, ongoing.ids[env], int(ongoing.steps[env]), False, False))
         if clusters.limits and not clusters.scenario.decision.tick_driven:  # there costs come with jobs
-            sampling.log_projected(self.metrics, clusters.projected())
+            for name, cost in clusters.projected().items():
+                self.metrics.log_value((PROJECTED, name), cost, reduce="mean", window=1)
         self._increase_sampled_metrics(length * self.num_envs, finished)
         self._log_env_steps(self._metrics_num_env_steps_sampled, length * self.num_envs)
         return fragment.episodes(clusters.single_observation_space, clusters.single_action_space)
@@ -163,15 +162,16 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         obs = torch.from_numpy(ongoing.obs).to(self._device)
         batch: dict[str, Any] = {Columns.OBS: obs.unsqueeze(1) if recurrent else obs}
         if recurrent:
-            batch[Columns.STATE_IN] = tree.map_structure(
-                lambda state: torch.from_numpy(state).to(self._device), ongoing.states
-            )
+            batch[Columns.STATE_IN] = {
+                name: torch.from_numpy(state).to(self._device) for name, state in ongoing.states.items()
+            }
         if explore:
             outputs = self.module._forward_exploration(batch, t=decisions)
         else:
             outputs = self.module._forward_inference(batch)
         if recurrent:
-            ongoing.states = tree.map_structure(lambda state: state.cpu().numpy(), outputs[Columns.STATE_OUT])
+            then = outputs[Columns.STATE_OUT].items()
+            ongoing.states = {name: state.cpu().numpy() for name, state in then}
         if Columns.ACTIONS in outputs:
             return outputs[Columns.ACTIONS].reshape(-1).cpu().numpy(), {}
         logits = outputs[Columns.ACTION_DIST_INPUTS].cpu()
@@ -199,11 +199,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
     def _initial_states(self) -> dict[str, Any]:
         if self.module is None or not self.module.is_stateful():
             return {}
-        state_of_env = tree.map_structure(np.asarray, self.module.get_initial_state())
-        states: dict[str, Any] = tree.map_structure(
-            lambda state: np.repeat(state[None], self.num_envs, axis=0), state_of_env
-        )
-        return states
+        initial = self.module.get_initial_state().items()
+        return {name: np.repeat(np.asarray(state)[None], self.num_envs, axis=0) for name, state in initial}
 
     def _finish(
         self, ongoing: Ongoing, env: int, metrics: dict[str, float], limited: dict[str, float]
@@ -218,13 +215,8 @@ class BatchedEnvRunner(SingleAgentEnvRunner):
         ongoing.ids[env] = new_id()
         ongoing.steps[env], ongoing.returns[env], ongoing.began[env] = 0, 0.0, now
         ongoing.noop_draws[env] = np.nan
-        if ongoing.states:
-            first = self._initial_states()
-
-            def reset(state: NDArray[Any], start: NDArray[Any]) -> None:
-                state[env] = start[env]
-
-            tree.map_structure(reset, ongoing.states, first)
+        for name, state in self._initial_states().items():
+            ongoing.states[name][env] = state[env]
 
 
 def is_restarted() -> bool:

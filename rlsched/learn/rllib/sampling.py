@@ -12,7 +12,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.evaluate.costs import allowed, limited_costs
-from rlsched.jobs import FloatArray, IntArray
+from rlsched.jobs import IntArray
 from rlsched.learn.rllib.scale import training_costs
 from rlsched.scenario import Scenario
 from rlsched.scenario.terms import TERMS
@@ -132,13 +132,12 @@ class TrainingVectorEnv(SchedulingVectorEnv):
             self.accrued[k] = 0.0
             replicas = np.flatnonzero((self.group == self.group[k]) & (self.number == self.number[k]))
             known = replicas[replicas != k]
-            self.allowed[k] = self.allowed[known[0]] if len(known) else self._allowed(episode)
+            if len(known):
+                self.allowed[k] = self.allowed[known[0]]
+            else:
+                limits = allowed(self.scenario, self.feed.units, [episode])
+                self.allowed[k] = [limits[name][0] for name in self.limits]
         return episode
-
-    def _allowed(self, episode: Episode) -> FloatArray:
-        """(cost,) limits of an episode, as amounts."""
-        limits = allowed(self.scenario, self.feed.units, [episode])
-        return np.array([float(limits[name][0]) for name in self.limits])
 
     @property
     def shared(self) -> IntArray:
@@ -214,12 +213,6 @@ def log_domain_metrics(metrics_logger: Any, values: Mapping[str, float]) -> None
     for name in REPORTED:
         if name in values:
             metrics_logger.log_value(name, values[name], reduce="mean", window=100)
-
-
-def log_projected(metrics_logger: Any, values: Mapping[str, float]) -> None:
-    """Log the projected costs of unfinished episodes."""
-    for name, value in values.items():
-        metrics_logger.log_value((PROJECTED, name), value, reduce="mean", window=1)
 
 
 def log_limited(metrics_logger: Any, values: Mapping[str, float]) -> None:

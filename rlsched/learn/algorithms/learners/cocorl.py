@@ -79,7 +79,8 @@ class ConstrainedPPO(Supervised, PPO):
             known = [*self.episode_costs.get(constraint.name, ()), *ended][-self.wave :]
             self.episode_costs[constraint.name] = known
             cost = float(np.mean(known)) if len(known) == self.wave else -inf
-            projected = self._projected(constraint)
+            where = (ENV_RUNNER_RESULTS, PROJECTED, constraint.name)
+            projected = float(self.metrics.peek(where, default=-inf))
             check = self.checks.get(constraint.name)
             margin = 0.0 if check is None else min(check.margin, LARGEST_MARGIN)
             if projected > max(FAR_BEYOND * constraint.limit, cost):
@@ -94,11 +95,6 @@ class ConstrainedPPO(Supervised, PPO):
             (ENV_RUNNER_RESULTS, LIMITED, constraint.name), default=[], compile=False
         )
         return costs
-
-    def _projected(self, constraint: Constraint) -> float:
-        """Projected mean cost of unfinished episodes at their present pace."""
-        where = (ENV_RUNNER_RESULTS, PROJECTED, constraint.name)
-        return float(self.metrics.peek(where, default=-inf))
 
     def _look(self, constraint: Constraint, cost: float, margin: float) -> None:
         """Update a multiplier by a mean cost; its goal is the limit less a share of `margin`."""
