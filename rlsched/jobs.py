@@ -64,7 +64,7 @@ class JobTable:
         runtime: object,
         demand: object,
         requested: object | None = None,
-        **others: object,
+        **optional: object,
     ) -> JobTable:
         """Make a table from array-likes, fill missing columns in, and check it.
 
@@ -73,7 +73,7 @@ class JobTable:
             runtime: (jobs,) ticks.
             demand: (jobs, resources) or (jobs,) units.
             requested: (jobs,) ticks; default: the runtime (exact estimates).
-            others: further columns by name; defaults: ids 1, 2, ..., qos 1, all others -1.
+            optional: further columns by name; defaults: ids 1, 2, ..., qos 1, all others -1.
 
         Raises:
             BadInputError: a column has the wrong length or a value outside its range.
@@ -88,7 +88,7 @@ class JobTable:
             runtime=np.asarray(runtime, dtype=np.int64),
             requested=np.asarray(runtime if requested is None else requested, dtype=np.int64),
             demand=np.ascontiguousarray(units[:, None] if units.ndim == 1 else units),
-            **{name: np.asarray(values, columns[name].dtype) for name, values in (columns | others).items()},
+            **{name: np.asarray(values, columns[name].dtype) for name, values in (columns | optional).items()},
         )
         table._check()
         return table

@@ -220,7 +220,7 @@ def _lines(text: TextIO, where: str, most: int) -> Iterator[str]:
 
 
 def read_once(read: Callable[..., Result], path: Path, **options: Hashable) -> Result:
-    """What a function makes of a file; it is called again only once the file has changed."""
+    """The result of a function of a file, which is called again only once the file has changed."""
     try:
         status = path.stat()
     except (OSError, ValueError):
