@@ -110,7 +110,7 @@ def _named(name: str, jobs: int | None, seed: int | None) -> Sample:
 
 
 def _sample(name: str, scenario: Scenario, jobs: int | None, seed: int | None) -> Sample:
-    from rlsched.workloads.sampling import sample
+    from rlsched.workloads.statistics import sample
 
     return sample(name, scenario, jobs or JOBS, seed or 0)
 

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
 from rlsched.scenario import Cluster, Enrichment
-from rlsched.workloads.draws import draw_qos
-from rlsched.workloads.machine import share_of, usable_units
+from rlsched.workloads.machine import largest_demand
+from rlsched.workloads.random_arrivals import draw_qos
 
 
 def enrich(jobs: JobTable, enrichment: Enrichment, cluster: Cluster) -> JobTable:
@@ -32,14 +31,7 @@ def enrich(jobs: JobTable, enrichment: Enrichment, cluster: Cluster) -> JobTable
     """
     columns = [jobs.demand]
     for k, resource in enumerate(cluster.resources[1:], start=1):
-        units = usable_units(resource)
-        largest = share_of(units, enrichment.max_demand)
-        if not largest:
-            raise BadInputError(
-                "workload.enrich.max_demand",
-                f"value {enrichment.max_demand:g} is less than one unit of {units} {resource.name}",
-                "set a larger share or a larger cluster",
-            )
+        largest = largest_demand(resource, enrichment.max_demand, "workload.enrich.max_demand")
         place = _stream(enrichment, k).random((len(jobs), 1))
         columns.append((place * (largest + 1)).astype(np.int32))
     qos = draw_qos(_stream(enrichment, 0), enrichment, len(jobs))

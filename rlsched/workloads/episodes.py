@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
 from rlsched.scenario import Cluster, Scenario
+
+if TYPE_CHECKING:
+    from rlsched.power.model import PowerModel
 
 EVALUATION_STREAM = 0x6576616C
 """Key of the random streams of evaluation episodes.
@@ -84,17 +87,6 @@ class Source(Protocol):
         """
 
 
-class DrawsPower(Protocol):
-    """Draws the power of an episode, see `rlsched.power.model.PowerModel`."""
-
-    @property
-    def repairs(self) -> dict[str, int]:
-        """Repairs of its file: a key of `swf.REPAIRS` -> count."""
-
-    def draw(self, rng: np.random.Generator, ticks: int) -> PowerSeries:
-        """Draw a series of `ticks` ticks."""
-
-
 @dataclass(frozen=True, eq=False)
 class Supply:
     """Draws the power of an episode, with the forecasts of its last tick.
@@ -106,7 +98,7 @@ class Supply:
         horizon: ticks of a forecast.
     """
 
-    model: DrawsPower
+    model: PowerModel
     max_ticks: int | None
     horizon: int
 

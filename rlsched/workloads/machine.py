@@ -62,6 +62,25 @@ def share_of(units: int, share: float) -> int:
     return floor(share * units + 1e-9)
 
 
+def largest_demand(resource: Resource, share: float, where: str) -> int:
+    """Whole units in a share of a resource.
+
+    Args:
+        resource: with its units.
+        share: of them.
+        where: the setting with the share.
+
+    Raises:
+        BadInputError: the share is less than a unit.
+    """
+    units = usable_units(resource)
+    largest = share_of(units, share)
+    if not largest:
+        problem = f"value {share:g} is less than one unit of {units} {resource.name}"
+        raise BadInputError(where, problem, "set a larger share or a larger cluster")
+    return largest
+
+
 def whole_nodes(jobs: JobTable, cluster: Cluster) -> JobTable:
     """Jobs with demands rounded up to whole nodes, resource by resource."""
     nodes = np.array([resource.units_per_node or 1 for resource in cluster.resources], dtype=np.int32)

@@ -35,9 +35,8 @@ from rlsched.workloads.machine import (
     usable_units,
     whole_nodes,
 )
-from rlsched.workloads.mao import MaoModel
 from rlsched.workloads.models import AdjustedModel, LublinJobs, MixedModels, Model
-from rlsched.workloads.poisson import PoissonModel
+from rlsched.workloads.random_arrivals import MaoModel, PoissonModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from rlsched.workloads.external_sort import ExternalSort, JobRecord, last_record
 from rlsched.workloads.sacct_columns import COMMAND
 from rlsched.workloads.sacct_forms import rows
 from rlsched.workloads.sacct_records import HourlyUse, Imported, RecordReader
-from rlsched.workloads.slurm_times import Clock
+from rlsched.workloads.slurm_output import Clock
 
 DROPPED = {
     "steps_dropped": "steps of jobs (123.batch, 123.0): the line of the job itself has it all",

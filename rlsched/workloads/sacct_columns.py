@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from rlsched.errors import BadInputError
-from rlsched.workloads.slurm_times import span_s
+from rlsched.workloads.slurm_output import span_s
 
 COMMAND = (
     "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --parsable2 --starttime 2025-01-01 --endtime now "

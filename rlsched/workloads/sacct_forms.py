@@ -11,7 +11,7 @@ from typing import Any
 from rlsched.errors import BadInputError
 from rlsched.json_files import parse_json
 from rlsched.reading import most_bytes, too_large
-from rlsched.workloads.slurm_errors import check_errors
+from rlsched.workloads.slurm_output import check_errors
 
 SEPARATOR = "|"
 OTHER_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}

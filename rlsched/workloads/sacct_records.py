@@ -14,7 +14,7 @@ from rlsched.reading import MOST_IDLE_LINES, too_idle
 from rlsched.workloads.external_sort import NOT_STARTED, JobRecord
 from rlsched.workloads.sacct_columns import Columns
 from rlsched.workloads.sacct_forms import BLANK, is_another_header
-from rlsched.workloads.slurm_times import Clock, NoSuchTimeError, span_s
+from rlsched.workloads.slurm_output import Clock, NoSuchTimeError, span_s
 
 HOUR_S = 3600
 LARGEST = 2**53

@@ -7,7 +7,7 @@ import pytest
 
 from rlsched.jobs import LEAST_QOS
 from rlsched.scenario import Enrichment, MaoWorkload, PoissonWorkload
-from rlsched.workloads.draws import draw_qos, draw_runtimes, most_jobs
+from rlsched.workloads.random_arrivals import draw_qos, draw_runtimes, most_jobs
 
 N = 60_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlsched.errors import BadInputError
 from rlsched.scenario import MaoWorkload
-from rlsched.workloads.mao import MaoModel
+from rlsched.workloads.random_arrivals import MaoModel
 from tests.workloads.opening import cluster, for_ticks, opened_model
 
 MAO = {"kind": "mao"}

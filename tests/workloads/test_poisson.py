@@ -12,7 +12,7 @@ import pytest
 
 from rlsched.errors import BadInputError
 from rlsched.scenario import PoissonWorkload
-from rlsched.workloads.poisson import PoissonModel, mean_demand, mean_runtime
+from rlsched.workloads.random_arrivals import PoissonModel, mean_demand, mean_runtime
 from tests.workloads.opening import TEN_AND_FOUR, cluster, for_ticks, opened_model
 
 POISSON = {"kind": "poisson"}

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from rlsched.workloads import sacct, swf
-from rlsched.workloads.slurm_times import Clock, span_s
+from rlsched.workloads.slurm_output import Clock, span_s
 from tests.workloads.sacct_output import import_lines, line
 
 

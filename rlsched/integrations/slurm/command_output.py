@@ -19,7 +19,7 @@ from rlsched.errors import BadInputError
 from rlsched.integrations.slurm.values import Location, Number, printable, short_json
 from rlsched.reading import as_text, read_data, read_stream
 from rlsched.serve.api.repeated_keys import check_repeats
-from rlsched.workloads.slurm_errors import check_errors
+from rlsched.workloads.slurm_output import check_errors
 
 STDIN = "-"
 
