@@ -20,31 +20,18 @@ PLACES = ("ready", "wait", "planned", "running", "suspended", "finished", "rejec
 
 @dataclass(frozen=True, eq=False)
 class ClusterView:
-    """Jobs by place, and the units of the grid. Row k of the grid is tick now + k.
+    """Jobs by place, and the units of the grid. Row k of the grid is tick now + k."""
 
-    Attributes:
-        now: tick.
-        ready: (ready,) rows of the job table, in the order of the slots.
-        planned: (planned,) rows, by planned start.
-        running: (running,) rows, by expected end, the last first.
-        starts: (planned,) rows of the grid at which planned jobs start.
-        remaining: (running,) rows of the grid that running jobs hold, at least one.
-        requested: (job,) requested ticks; the remaining ones of suspended jobs.
-        used: (resource, row) units held.
-        on: (resource, row) units on, as forecast.
-        units: (resource,) units of the cluster.
-    """
-
-    now: int
-    ready: IntArray
-    planned: IntArray
-    running: IntArray
-    starts: IntArray
-    remaining: IntArray
-    requested: IntArray
-    used: IntArray
-    on: IntArray
-    units: IntArray
+    now: int  # tick
+    ready: IntArray  # (ready,) rows of the job table, in the order of the slots
+    planned: IntArray  # (planned,) rows, by planned start
+    running: IntArray  # (running,) rows, by expected end, the last first
+    starts: IntArray  # (planned,) rows of the grid at which planned jobs start
+    remaining: IntArray  # (running,) rows of the grid that running jobs hold, at least one
+    requested: IntArray  # (job,) requested ticks; the remaining ones of suspended jobs
+    used: IntArray  # (resource, row) units held
+    on: IntArray  # (resource, row) units on, as forecast
+    units: IntArray  # (resource,) units of the cluster
 
     @classmethod
     def of(cls, sim: VectorSimulator, env: int) -> ClusterView:

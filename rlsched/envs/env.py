@@ -15,15 +15,7 @@ from rlsched.scenario import Scenario
 
 
 class SchedulingEnv(gym.Env[Any, int]):
-    """One cluster with a job queue; see `SchedulingVectorEnv` for actions, observations and rewards.
-
-    Args:
-        scenario: a `Scenario`, its values as a mapping, or its name or file.
-        flat: observations are one vector that ends with the mask, see `observation_space`.
-        privileged: `info["privileged"]` holds future information, see `SchedulingVectorEnv`.
-        render_mode: None, "ansi" or "rgb_array".
-        on_illegal: "replace" or "raise", see `SchedulingVectorEnv`.
-        feed: source of episodes; by default it is opened from the scenario.
+    """One cluster with a job queue; see `SchedulingVectorEnv` for actions, rewards and arguments.
 
     Raises:
         BadInputError: the scenario or its workload cannot be used.

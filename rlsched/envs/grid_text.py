@@ -16,13 +16,7 @@ TEXT_JOBS = 8  # rows of each list in the text
 
 
 def grid_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
-    """Units, power, plans and pools of one environment.
-
-    Args:
-        sim: simulator of a scenario with a horizon.
-        env: index of the environment.
-        jobs: the jobs of its episode.
-    """
+    """Units, power, plans and pools of one environment."""
     view = ClusterView.of(sim, env)
     counts = places(sim, env)
     lines = [

@@ -49,13 +49,7 @@ def _state(sim: VectorSimulator, env: int, jobs: JobTable) -> _State:
 
 
 def to_text(sim: VectorSimulator, env: int, jobs: JobTable) -> str:
-    """Describe the cluster, its running jobs and its queue, one line each.
-
-    Args:
-        sim: the simulator.
-        env: index of the environment.
-        jobs: the jobs of its episode.
-    """
+    """Describe the cluster, its running jobs and its queue, one line each."""
     if sim.scenario.decision.tick_driven:
         return grid_text(sim, env, jobs)
     state = _state(sim, env, jobs)
@@ -87,11 +81,6 @@ def draw(sim: VectorSimulator, env: int, jobs: JobTable) -> Image:
 
     The height of a bar of the window is the log of the demand, its length the log of the requested time.
     Running jobs are drawn over their expected remaining time, on a log axis, by units.
-
-    Args:
-        sim: the simulator.
-        env: index of the environment.
-        jobs: the jobs of its episode.
 
     Returns:
         (HEIGHT, WIDTH, 3) uint8; with a horizon, the picture of `draw_indexed` in its own size.

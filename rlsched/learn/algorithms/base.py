@@ -125,19 +125,12 @@ class Algorithm(ABC):
 
 @dataclass(frozen=True)
 class RllibParts:
-    """RLlib's classes for an algorithm.
+    """RLlib's classes for an algorithm."""
 
-    Attributes:
-        config: a new `AlgorithmConfig`, which names the class of the algorithm.
-        learner: class of the learner, which computes the loss.
-        module: class of the RLModule, which holds the networks.
-        columns: columns of a dataset that are read.
-    """
-
-    config: Any
-    learner: type[Any]
-    module: type[Any]
-    columns: tuple[str, ...] = ()
+    config: Any  # a new `AlgorithmConfig`, which names the class of the algorithm
+    learner: type[Any]  # class of the learner, which computes the loss
+    module: type[Any]  # class of the RLModule, which holds the networks
+    columns: tuple[str, ...] = ()  # columns of a dataset that are read
 
 
 class RllibAlgorithm(Algorithm):
@@ -160,12 +153,7 @@ class RllibAlgorithm(Algorithm):
 
     @abstractmethod
     def training(self, config: ResolvedConfig, steps: int) -> dict[str, Any]:
-        """Keywords of `AlgorithmConfig.training`.
-
-        Args:
-            config: resolved settings.
-            steps: decisions of the run before this process trains.
-        """
+        """Keywords of `AlgorithmConfig.training`, where a run has taken `steps` decisions before."""
 
     def fragment(self, config: TrainConfig) -> int | None:
         """Decisions per environment in a rollout fragment; None: the algorithm samples no episodes."""

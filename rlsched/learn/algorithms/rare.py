@@ -94,17 +94,11 @@ class Rare(CriticSettings):
 
 @dataclass(frozen=True)
 class Phases:
-    """Phases of a run: offline training, then online training.
+    """Phases of a run: offline training, then online training."""
 
-    Attributes:
-        read: decisions of offline training from the dataset; infinite: all.
-        imitate: first decisions of the dataset, which are imitated unweighted.
-        share: share of a batch that comes from the dataset in online training.
-    """
-
-    read: float
-    imitate: int
-    share: float
+    read: float  # decisions of offline training from the dataset; infinite: all
+    imitate: int  # first decisions of the dataset, which are imitated unweighted
+    share: float  # share of a batch that comes from the dataset in online training
 
 
 @register

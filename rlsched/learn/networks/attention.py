@@ -14,11 +14,6 @@ class QueueAttention(nn.Module):
     The queries are learned [Lee et al. 2019, Set Transformer, 3.2]. A query that is the same for every queue
     turns a key into one linear score per job, so that score is learned directly. The time grows linearly
     with the number of jobs. The result does not depend on their order.
-
-    Args:
-        features: number of features of a job.
-        width: size of a job's embedding.
-        heads: number of weighted means.
     """
 
     def __init__(self, features: int, width: int, heads: int) -> None:

@@ -50,13 +50,9 @@ def masked(logits: Tensor, mask: Tensor) -> Tensor:
 
 
 class EncodedPolicy(nn.Module, ABC):
-    """Policy of an encoder and heads, so that critics can share the encoder.
+    """Policy of an encoder and heads, so that critics can share the encoder."""
 
-    Attributes:
-        width: size of the state embedding.
-    """
-
-    width: int
+    width: int  # size of the state embedding
 
     @abstractmethod
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Any:
@@ -71,8 +67,15 @@ class EncodedPolicy(nn.Module, ABC):
         """New head that scores all actions from the encoding, for a critic: -> (batch, actions)."""
 
     @abstractmethod
+    def noop_layer(self) -> tuple[nn.Module, float]:
+        """Linear layer whose last output is the score of the no-op, the last action; and logits per score."""
+
+    @torch.no_grad()
     def shift_noop(self, amount: float) -> None:
-        """Add an amount to the logit of the no-op, the last action, in every state."""
+        """Add an amount to the logit of the no-op in every state."""
+        layer, scale = self.noop_layer()
+        assert isinstance(layer, nn.Linear)
+        layer.bias[-1] += amount / scale
 
     def forward(self, vector: Tensor, mask: Tensor) -> Tensor:
         """Masked logits (batch, actions)."""

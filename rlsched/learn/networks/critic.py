@@ -75,17 +75,11 @@ def initial_logits(values: Tensor, at: Tensor) -> Tensor:
 
 
 class CriticView(NamedTuple):
-    """Inputs of a critic; they do not depend on its weights.
+    """Inputs of a critic; they do not depend on its weights."""
 
-    Attributes:
-        around: (batch, n) the context and, with a `jobs` block, the mean of the visible jobs.
-        env: (m,) row of the batch that each visible job is from.
-        jobs: (m, feature) observed features of these jobs.
-    """
-
-    around: Tensor
-    env: Tensor
-    jobs: Tensor
+    around: Tensor  # (batch, n) the context and, with a `jobs` block, the mean of the visible jobs
+    env: Tensor  # (m,) row of the batch that each visible job is from
+    jobs: Tensor  # (m, feature) observed features of these jobs
 
 
 class Critic(nn.Module):

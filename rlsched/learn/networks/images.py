@@ -101,10 +101,9 @@ class ImagePolicy(EncodedPolicy):
         """Masked logits (batch, actions)."""
         return masked(self.head(encoded), mask)
 
-    @torch.no_grad()
-    def shift_noop(self, amount: float) -> None:
-        """Add an amount to the logit of the no-op."""
-        self.head.bias[-1] += amount
+    def noop_layer(self) -> tuple[nn.Module, float]:
+        """The last layer."""
+        return self.head, 1.0
 
     def judge(self) -> nn.Module:
         """New head that scores all actions from the encoding: -> (batch, actions)."""

@@ -122,14 +122,10 @@ class ConstrainedModule(MaskedModule):
     would neglect them.
 
     `model_config` also holds `mean_costs`, the initial estimate of each cost.
-
-    Attributes:
-        centres: (bin,) return at the centre of each bin.
-        temperature: divisor of logits in rollouts and updates; the greedy action does not change.
     """
 
-    centres: Tensor
-    temperature: Tensor
+    centres: Tensor  # (bin,) return at the centre of each bin
+    temperature: Tensor  # divisor of logits in rollouts and updates; the greedy action does not change
 
     def setup(self) -> None:
         """Build the networks."""

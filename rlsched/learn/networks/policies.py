@@ -85,12 +85,9 @@ class FlatPolicy(EncodedPolicy):
         """Masked logits (batch, actions)."""
         return masked(self.net[-1](encoded), mask)
 
-    @torch.no_grad()
-    def shift_noop(self, amount: float) -> None:
-        """Add an amount to the logit of the no-op."""
-        last = self.net[-1]
-        assert isinstance(last, nn.Linear)
-        last.bias[-1] += amount
+    def noop_layer(self) -> tuple[nn.Module, float]:
+        """The last layer."""
+        return self.net[-1], 1.0
 
     def judge(self) -> nn.Module:
         """New head that scores all actions from the encoding: -> (batch, actions)."""
@@ -123,25 +120,15 @@ class JobEncoder(nn.Module):
 
 
 class Encoded(NamedTuple):
-    """Encoding of a batch: the n legal jobs, and the states around them.
+    """Encoding of a batch: the n legal jobs, and the states around them."""
 
-    Attributes:
-        env: (n,) row of the batch that each job is from.
-        slot: (n,) slot of each job in the window.
-        jobs: (n, feature) observed features.
-        hidden: (n, width) embeddings of the jobs in their states.
-        around: (batch, 2 width) inputs of the heads of other actions.
-        legal: (batch, window) 1 where a job may be chosen.
-        history: (batch, feature) the `history` block; no columns where it is not observed.
-    """
-
-    env: Tensor
-    slot: Tensor
-    jobs: Tensor
-    hidden: Tensor
-    around: Tensor
-    legal: Tensor
-    history: Tensor
+    env: Tensor  # (n,) row of the batch that each job is from
+    slot: Tensor  # (n,) slot of each job in the window
+    jobs: Tensor  # (n, feature) observed features
+    hidden: Tensor  # (n, width) embeddings of the jobs in their states
+    around: Tensor  # (batch, 2 width) inputs of the heads of other actions
+    legal: Tensor  # (batch, window) 1 where a job may be chosen
+    history: Tensor  # (batch, feature) the `history` block; no columns where it is not observed
 
     def detach(self) -> Encoded:
         """Copy without gradients to the encoder."""
@@ -246,14 +233,11 @@ class JobScorer(JobHeads, EncodedPolicy):
         scores = torch.add(LINEAR_SCALE * linear, body, alpha=SCORE_SCALE).squeeze(-1)
         return masked(self.action_scores(scores, encoded, SCORE_SCALE), mask)
 
-    @torch.no_grad()
-    def shift_noop(self, amount: float) -> None:
-        """Add an amount to the logit of the no-op."""
+    def noop_layer(self) -> tuple[nn.Module, float]:
+        """The last layer of the head of the no-op."""
         head = self.other_actions[-1]
         assert isinstance(head, nn.Sequential)
-        last = head[-1]
-        assert isinstance(last, nn.Linear)
-        last.bias.add_(amount / SCORE_SCALE)
+        return head[-1], SCORE_SCALE
 
     def judge(self) -> nn.Module:
         """New head that scores all actions from the encoding: -> (batch, actions)."""

@@ -12,15 +12,10 @@ from rlsched.learn.networks.blocks import EncodedPolicy
 
 
 class Remembered(NamedTuple):
-    """Recurrent state of episodes, each (episode, unit); all zeros before the first decision.
+    """Recurrent state of episodes, each (episode, unit); all zeros before the first decision."""
 
-    Attributes:
-        hidden: last output of the LSTM.
-        cell: its cell state.
-    """
-
-    hidden: Tensor
-    cell: Tensor
+    hidden: Tensor  # last output of the LSTM
+    cell: Tensor  # its cell state
 
 
 class RecurrentPolicy(nn.Module):
@@ -28,10 +23,6 @@ class RecurrentPolicy(nn.Module):
 
     The LSTM's output layer starts at 0, so that at first the policy decides as it does without memory. That
     policy has a sensible initial order, or learned one in a warm start.
-
-    Args:
-        policy: to which the memory is added.
-        units: of the LSTM.
     """
 
     def __init__(self, policy: EncodedPolicy, units: int) -> None:

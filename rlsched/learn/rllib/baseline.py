@@ -32,13 +32,8 @@ def without_shared_noise(
     """Standardise advantages; with replicas, subtract the replicas baseline.
 
     Advantages are standardised by episode before the baseline, too: an outlier of one replica would otherwise
-    be the baseline of the others.
-
-    Args:
-        advantages: as in `replica_baseline`, like the other arguments.
-        shared: None without replicas.
-        clock: (row,)
-        ends: (piece,)
+    be the baseline of the others. The arguments are those of `replica_baseline`; without replicas `shared` is
+    None.
 
     Returns:
         Advantages (row,), and the share of their variance that the baseline leaves.

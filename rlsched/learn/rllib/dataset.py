@@ -61,12 +61,7 @@ class Dataset(OfflineData):
 
 
 def learned_from(rows: Rows, reward_scale: float) -> dict[str, NDArray[Any]]:
-    """Rows of a dataset in the columns of RLlib.
-
-    Args:
-        rows: `CHOICES` at least.
-        reward_scale: factor of rewards.
-    """
+    """Rows of a dataset in the columns of RLlib."""
     columns = {Columns.OBS: flat(rows["obs"], rows["action_mask"]), Columns.ACTIONS: rows["actions"]}
     if "new_obs" in rows:
         columns |= {

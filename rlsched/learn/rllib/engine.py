@@ -38,12 +38,6 @@ class RllibEngine:
     """Engine around an RLlib algorithm.
 
     The saved policy is an average of the policies over iterations (`ResolvedConfig.averaging`).
-
-    Args:
-        config: how to train.
-        feed: of training episodes, and the scenario.
-        iteration: at which the run begins or resumes.
-        before: decisions that were taken or read until then.
     """
 
     shortens_all = True

@@ -51,11 +51,7 @@ class Ongoing:
         return cls(obs, ids, np.zeros(envs, np.int64), np.zeros(envs), now, states, none)
 
     def copy(self, source: IntArray) -> None:
-        """Let every environment continue the episode of another.
-
-        Args:
-            source: (env,) environment whose episode each takes over.
-        """
+        """Let environment k continue the episode of environment source[k]."""
         self.ids = [id_ if k == source[k] else new_id() for k, id_ in enumerate(self.ids)]
         self.obs = self.obs[source]
         for column in (self.steps, self.returns, self.began):
@@ -66,21 +62,13 @@ class Ongoing:
 
 @dataclass(frozen=True)
 class Cut:
-    """End of an episode, or of its part in a fragment.
+    """End of an episode, or of its part in a fragment."""
 
-    Attributes:
-        t: steps of the fragment until then.
-        id: of the episode.
-        before: steps of the episode until then, in all fragments.
-        terminated: the episode ended in a terminal state.
-        truncated: the episode ended, but not in a terminal state.
-    """
-
-    t: int
-    id: str
-    before: int
-    terminated: bool
-    truncated: bool
+    t: int  # steps of the fragment until then
+    id: str  # of the episode
+    before: int  # steps of the episode until then, in all fragments
+    terminated: bool  # the episode ended in a terminal state
+    truncated: bool  # the episode ended, but not in a terminal state
 
 
 class Fragment:

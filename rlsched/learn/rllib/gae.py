@@ -46,17 +46,11 @@ def advantages(
 
 
 class Pieces(NamedTuple):
-    """Rows of transitions that hold one piece of an episode after the other.
+    """Rows of transitions that hold one piece of an episode after the other."""
 
-    Attributes:
-        ends: (piece,) row of the last transition of each.
-        last: (row,) whether its piece ends with the transition.
-        ticks: (row,) duration of the transition.
-    """
-
-    ends: IntArray
-    last: NDArray[np.bool_]
-    ticks: NDArray[np.float64]
+    ends: IntArray  # (piece,) row of the last transition of each
+    last: NDArray[np.bool_]  # (row,) whether its piece ends with the transition
+    ticks: NDArray[np.float64]  # (row,) duration of the transition
 
     @classmethod
     def of(cls, ends: IntArray, clock: FloatArray, after: FloatArray) -> Pieces:

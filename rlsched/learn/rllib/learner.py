@@ -85,11 +85,6 @@ def follow(network: nn.Module, target: nn.Module, share: float) -> None:
 
 
 def discounts(ticks: Tensor, gamma: float) -> Tensor:
-    """Discount factor gamma^k (row,) of transitions that take k ticks [Cunha 2022, 4.7.3].
-
-    Args:
-        ticks: (row,) duration of the transition.
-        gamma: discount per tick, above 0.
-    """
+    """Discount factor gamma^k (row,) of transitions that take k ticks [Cunha 2022, 4.7.3]."""
     # As exp: float32 powers of a gamma near 1 have large errors over long transitions.
     return torch.exp(ticks * log(gamma))

@@ -19,15 +19,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Sequences of rows that stay together in minibatches, for recurrent modules.
+    """Sequences of rows that stay together in minibatches, for recurrent modules."""
 
-    Attributes:
-        lengths: (sequence,) rows of each; the sequences follow each other.
-        states: name -> (sequence, unit) recurrent state before the first row of each.
-    """
-
-    lengths: Tensor
-    states: dict[str, Tensor]
+    lengths: Tensor  # (sequence,) rows of each; the sequences follow each other
+    states: dict[str, Tensor]  # name -> (sequence, unit) recurrent state before the first row of each
 
     @classmethod
     def of(cls, episodes: Sequence[SingleAgentEpisode], together: int, device: torch.device) -> Sequences:

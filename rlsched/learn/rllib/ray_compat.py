@@ -191,11 +191,7 @@ def optimizers(learner: Any) -> list[Any]:
 
 
 class LearnerThread:
-    """The thread in which an `APPOTorchLearner` learns.
-
-    Args:
-        learner: built.
-    """
+    """The thread in which an `APPOTorchLearner` learns."""
 
     def __init__(self, learner: Any) -> None:
         self.learner, self.thread = learner, learner._learner_thread
@@ -205,12 +201,7 @@ class LearnerThread:
         self.learner._learner_thread_out_queue = self.thread._out_queue = results
 
     def wrap(self, update: Callable[..., Any], failed: Callable[[BaseException], None]) -> None:
-        """Replace the thread's update, and report exceptions of its steps.
-
-        Args:
-            update: in place of the learner's `update`.
-            failed: takes the exception.
-        """
+        """Replace the thread's update, and report exceptions of its steps."""
         self.thread._update_method = update
         step = self.thread.step  # the first one waits for a batch already; its update is not wrapped
 

@@ -56,9 +56,6 @@ class ReplayBuffer:
     def add(self, episodes: Iterable[SingleAgentEpisode]) -> None:
         """Store pieces of episodes.
 
-        Args:
-            episodes: finalised, from a runner.
-
         Raises:
             ValueError: a piece is longer than the buffer.
         """

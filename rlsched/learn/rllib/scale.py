@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.envs.episodes import Episode, EpisodeFeed
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import FloatArray
 from rlsched.scenario import RelativeLimit
 from rlsched.scenario.terms import MAKESPAN, TERMS, UTILIZATION
 from rlsched.sim.simulator import VectorSimulator
+from rlsched.workloads.episodes import Episode
 
 EPISODES = 16
 REFERENCES = 64
@@ -131,23 +132,14 @@ def expected_returns(feed: EpisodeFeed, seed: int) -> Returns:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Sample of training episodes, played first come, first served.
+    """Sample of training episodes, played first come, first served."""
 
-    Attributes:
-        rewards: (step, episode) of each transition.
-        costs: cost with a limit -> (step, episode) cost of each transition.
-        discounts: (step, episode) discount of the next state.
-        playing: (step, episode) whether there was a transition.
-        coming: as in `Returns`.
-        usual: cost with a limit -> mean over episodes of the amount that is compared with it.
-    """
-
-    rewards: FloatArray
-    costs: dict[str, FloatArray]
-    discounts: FloatArray
-    playing: NDArray[np.bool_]
-    coming: tuple[tuple[float, ...], tuple[float, ...]]
-    usual: dict[str, float]
+    rewards: FloatArray  # (step, episode) of each transition
+    costs: dict[str, FloatArray]  # cost with a limit -> (step, episode) cost of each transition
+    discounts: FloatArray  # (step, episode) discount of the next state
+    playing: NDArray[np.bool_]  # (step, episode) whether there was a transition
+    coming: tuple[tuple[float, ...], tuple[float, ...]]  # as in `Returns`
+    usual: dict[str, float]  # cost with a limit -> mean over episodes of the amount that is compared with it
 
     @classmethod
     def of(cls, feed: EpisodeFeed, episodes: Sequence[Episode]) -> Sample:

@@ -129,10 +129,6 @@ def start_ray(address: str = "local", **settings: Any) -> str:
     Ray gives its processes 15 and 30 s to start, however busy the machine is, and has no setting for it
     (https://github.com/ray-project/ray/issues/65983). A start that was too slow is ended and repeated.
 
-    Args:
-        address: of a cluster, or `local`.
-        settings: other arguments of `ray.init`.
-
     Returns:
         The address of the cluster.
     """
@@ -157,11 +153,7 @@ def start_ray(address: str = "local", **settings: Any) -> str:
 
 
 def bundles(config: ResolvedConfig) -> list[dict[str, float]]:
-    """CPUs and GPUs of each process that a training starts, its own excluded.
-
-    Args:
-        config: settled.
-    """
+    """CPUs and GPUs of each process that a training starts, its own excluded."""
     runners = config.sampling.runners if config.plays else 0
     gpus = config.gpus_per_learner
     learner: dict[str, float] = {"GPU": gpus} if gpus else {"CPU": 1.0}

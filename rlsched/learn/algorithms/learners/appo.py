@@ -186,10 +186,5 @@ def ending(terminated: Tensor, ticks: Tensor, gamma: float) -> Tensor:
     RLlib's learners discount per decision: they multiply by their own gamma and by 1 - terminated. A discount
     is the chance that later rewards count at all [Sutton and Barto 2018, 5.8]. So with RLlib's gamma at 1, a
     transition that terminates with chance 1 - gamma^k is discounted correctly.
-
-    Args:
-        terminated: (row,) whether the episode ended with it.
-        ticks: (row,) duration of the transition.
-        gamma: discount per tick, above 0.
     """
     return 1.0 - discounts(ticks, gamma) * (1.0 - terminated.float())

@@ -40,13 +40,7 @@ class ReadingLearner(LeanLearner):
         return minibatches(training_data, minibatch_size, num_total_minibatches, self.device)
 
     def log_agreement(self, module_id: str, preferences: Tensor, actions: Tensor) -> None:
-        """Log the share of decisions in which the best action is that of the dataset.
-
-        Args:
-            module_id: of the module.
-            preferences: (row, action) logits or Q values.
-            actions: (row,) of the dataset.
-        """
+        """Log how often the best action, by logits or Q (row, action), is that of the dataset (row,)."""
         agreed = (preferences.detach().argmax(dim=1) == actions).float().mean()
         minibatches_per_iteration = max(
             1, self.config.train_batch_size_per_learner // self.config.minibatch_size

@@ -53,24 +53,13 @@ def lambda_of(learner_settings: Mapping[str, Any]) -> float:
 
 
 def log_ratio(logps: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
-    """Log ratios (row,) of the actions' present probabilities to those when they were sampled.
-
-    Args:
-        logps: (row, action) log probabilities.
-        batch: columns of the rows.
-    """
+    """Log ratios (row,) of the actions' present probabilities, logps (row, action), to the sampled ones."""
     logp = logps.gather(1, batch[Columns.ACTIONS].unsqueeze(1)).squeeze(1)
     return logp - batch[Columns.ACTION_LOGP]
 
 
 def surrogate(difference: Tensor, batch: Mapping[str, Tensor], clip: float) -> Tensor:
-    """The clipped surrogate, negated; a mean over rows [Schulman et al. 2017, eq. 7].
-
-    Args:
-        difference: (row,) log ratios of probabilities.
-        batch: columns of the rows.
-        clip: largest distance of a ratio from 1.
-    """
+    """The clipped surrogate of log ratios (row,), negated; a mean over rows [Schulman et al. 2017, eq. 7]."""
     ratio, gained = difference.exp(), batch[Postprocessing.ADVANTAGES]
     return -torch.min(ratio * gained, ratio.clamp(1 - clip, 1 + clip) * gained).mean()
 

@@ -94,11 +94,6 @@ class ReinforceEngine:
 
     Episodes and random numbers of an iteration are seeded by its number: a resumed run plays the same as
     without a break.
-
-    Args:
-        config: how to train.
-        feed: of training episodes, and the scenario.
-        iteration: at which the run begins or resumes.
     """
 
     shortens_all = False
@@ -220,13 +215,7 @@ class ReinforceEngine:
         )
 
     def learn_from(self, played: Trajectories, better: FloatArray, episodes: int) -> float:
-        """Add the gradient of an episode's trajectories, and return their mean entropy.
-
-        Args:
-            played: the trajectories.
-            better: (decision, trajectory) advantages.
-            episodes: number of episodes of the gradient step.
-        """
+        """Add the gradient of an episode's trajectories, and return their mean entropy."""
         settings = self.settings
         actions, weights = played.actions, better[played.playing]
         share = 1.0 / (episodes * self.sim.num_envs)

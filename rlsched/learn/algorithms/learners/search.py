@@ -67,11 +67,6 @@ class SearchEngine:
     no code when they are read, as a pickle of `cma` would. So a resumed run finds the same as without a
     break.
 
-    Args:
-        config: how to search.
-        feed: of training episodes, and the scenario.
-        iteration: at which the run begins or resumes.
-
     Raises:
         BadInputError: blocks that a priority function needs are not observed, or the initial priority
             function is of another form.
@@ -225,11 +220,7 @@ class SearchEngine:
         """Penalties (candidate,) of hoarding in the newest episodes; also moves the multipliers.
 
         There is no penalty where episodes may end before all of their jobs: truncated episodes cannot be
-        compared.
-
-        Args:
-            episodes: that were played.
-            parts: (episode,) part of the mixture that each is from.
+        compared. `parts` (episode,) are the parts of the mixture that the episodes are from.
         """
         count, candidates = len(episodes), self.settings.population
         if self.scenario.episode.end != "all_finished":
