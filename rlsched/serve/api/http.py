@@ -68,9 +68,6 @@ class Application:
         ledger: client of the ledger of all replicas.
         tokens: valid ones of requests.
         instance: distinguishes this service from others.
-
-    Attributes:
-        pages: everything but decisions.
     """
 
     def __init__(
@@ -91,7 +88,7 @@ class Application:
             "/v1/decisions:batch": msgspec.json.Decoder(BatchRequest),
         }
         check_repeats(b"{}")  # compiles it before the first request
-        self.pages = make_pages(store, queue, ledger, instance)
+        self.pages = make_pages(store, queue, ledger, instance)  # everything but decisions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request; see ASGI."""

@@ -42,15 +42,11 @@ class _Entry:
 
 
 class BatchingQueue:
-    """Queues requests for the threads that decide.
-
-    Attributes:
-        pending: requests that are decided or wait.
-    """
+    """Queues requests for the threads that decide."""
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
-        self.pending = 0
+        self.pending = 0  # requests that are decided or wait
         self._policy_worker = _Worker("rlsched-policy")
         self._heuristic_worker = _Worker("rlsched-fallback", failure=TIMEOUT)
         self._hung: list[_Worker] = []

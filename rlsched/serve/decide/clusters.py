@@ -66,21 +66,13 @@ class JobArrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Clusters and their jobs.
+    """Clusters and their jobs."""
 
-    Attributes:
-        rows: (cluster,) number of each cluster in its request.
-        path: prefix of the fields of a row in error messages.
-        fields: field of `Cluster` -> (cluster,) values; without the fields that no cluster gives.
-        now: (cluster,) seconds.
-        jobs: of all clusters.
-    """
-
-    rows: IntArray
-    path: Callable[[int], str]
-    fields: Mapping[str, Sequence[Any]]
-    now: IntArray
-    jobs: JobArrays
+    rows: IntArray  # (cluster,) number of each cluster in its request
+    path: Callable[[int], str]  # prefix of the fields of a row in error messages
+    fields: Mapping[str, Sequence[Any]]  # field of `Cluster` that some cluster gives -> (cluster,) values
+    now: IntArray  # (cluster,) seconds
+    jobs: JobArrays  # of all clusters
 
     @classmethod
     def of(cls, request: Request, path: Callable[[int], str], resources: int) -> Clusters:

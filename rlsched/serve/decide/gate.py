@@ -33,19 +33,14 @@ LONGER = "give a longer trace, or play fewer jobs in each episode by gate.jobs" 
 class GateResult(msgspec.Struct, frozen=True):
     """Result of the gate for a policy.
 
-    Attributes:
-        key: checksum of policy, trace and settings.
-        passes: whether the policy may act.
-        line: why, with figures; the policy is its subject.
-        heuristic: name:rule of the best heuristic that a service can run.
-        figures: of the verdict, see `gate_json`; also `trace`, the `offsets` of the episodes in it, and
-            `repairs`, the jobs that were left out or corrected on reading it.
+    Figures are those of `gate_json`, with `trace`, the `offsets` of its episodes, and `repairs`, the jobs
+    that were left out or corrected on reading it.
     """
 
-    key: str
-    passes: bool
-    line: str
-    heuristic: str
+    key: str  # checksum of policy, trace and settings
+    passes: bool  # whether the policy may act
+    line: str  # why, with figures; the policy is its subject
+    heuristic: str  # name:rule of the best heuristic that a service can run
     figures: dict[str, Any]
 
 

@@ -179,15 +179,13 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
 class PolicyStore:
     """All policies of a replica. One thread at a time may use policies, and another one heuristics.
 
-    Attributes:
-        policies: by name, in their newest versions.
-
     Raises:
         BadInputError: a policy cannot be loaded.
     """
 
     def __init__(self, config: ServeConfig) -> None:
         self.config = config
+        # By name, in their newest versions.
         self.policies = {name: load_for_service(name, path, config) for name, path in config.policies.items()}
 
     def find(self, name: str | None) -> LoadedPolicy:

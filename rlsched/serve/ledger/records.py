@@ -103,16 +103,12 @@ class RecordBatch:
 
     Args:
         max_records: records for a log; None: as many as the page shows of each cluster.
-
-    Attributes:
-        clusters: name -> records.
-        size: records that were added.
     """
 
     def __init__(self, max_records: int | None) -> None:
         self._max_records = max_records
         self.clusters: dict[str, ClusterRecords[Record]] = {}
-        self.size = self._jobs = 0
+        self.size = self._jobs = 0  # records that were added, and their jobs
 
     def add(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> int:
         """Add the states of a request, with the (cluster,) answers about them.

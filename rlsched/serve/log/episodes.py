@@ -56,22 +56,14 @@ class ClusterStream:
 
 
 class EpisodeBuilder:
-    """Builds episodes from records.
-
-    The policy's scenario gives observations, actions and rewards.
-
-    Attributes:
-        episodes: completed episodes, each a list of rows.
-        open_rows: rows of open episodes.
-        row_bytes: size of a row.
-        unfollowed: actions that the policy's rules do not have.
-    """
+    """Builds episodes from records; the policy's scenario gives observations, actions and rewards."""
 
     def __init__(self, inference: BatchInference) -> None:
         self.scenario = inference.policy.scenario
         self.shape = shape_of(self.scenario, inference.policy.num_resources)
-        self.episodes: list[list[dict[str, Any]]] = []
-        self.open_rows, self.row_bytes, self.unfollowed = 0, 1, 0
+        self.episodes: list[list[dict[str, Any]]] = []  # completed, each a list of rows
+        self.open_rows, self.row_bytes = 0, 1  # rows of open episodes, and bytes of a row
+        self.unfollowed = 0  # actions that the policy's rules do not have
         self._inference = inference
         self._costs = [TERMS.index(name) for name in self.shape.costs]
         self._max_gap = GAP_S // self.scenario.cluster.tick_s

@@ -40,9 +40,6 @@ PAGE_RECORDS = 2000  # newest records of a journal that a page shows
 class ServiceLog:
     """Writes all records in a thread; it counts records that cannot be written, and never stops the service.
 
-    Attributes:
-        lost: records that are missing in the journal or in a dataset.
-
     Raises:
         OSError: the folder cannot be written.
     """
@@ -57,7 +54,7 @@ class ServiceLog:
         self._journal = Journal(folder)
         self._datasets: dict[tuple[str, str], LogDataset | None] = {}
         self._queue: queue.Queue[list[Record] | None] = queue.Queue()
-        self.lost = self._waiting = 0
+        self.lost = self._waiting = 0  # lost: missing in the journal or in a dataset
         self._counting = threading.Lock()  # between the callers and the writing thread
         self._thread = threading.Thread(target=self._write_queue, name="rlsched-log", daemon=True)
         self._thread.start()
