@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,16 +21,22 @@ GENERATED_YEAR = Path(__file__).with_name("generated-year.csv.gz")
 """The file of scenarios without one: synthetic weather, made by `datasets/make_power_year.py`."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PowerModel(ABC):
+Drawn = tuple[FloatArray, FloatArray]
+"""(ticks,) watts of supply, and (ticks,) gCO2 per kWh of the grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class PowerModel:
     """Draws the power of episodes.
 
     Attributes:
         full_w: watts of the whole cluster under load.
+        series: draws a series of a number of ticks; a constant one has a single tick.
         repairs: kind of repair of the file -> count; only counts above 0.
     """
 
     full_w: float
+    series: Callable[[np.random.Generator, int], Drawn]
     repairs: dict[str, int] = field(default_factory=dict)
 
     def draw(self, rng: np.random.Generator, ticks: int) -> PowerSeries:
@@ -37,48 +44,27 @@ class PowerModel(ABC):
 
         Args:
             rng: where all randomness comes from.
-            ticks: length of the series, >= 1, with the planning horizon beyond the episode's end; a constant
-                series has a single tick.
+            ticks: length of the series, >= 1, with the planning horizon beyond the episode's end.
         """
         seed = int(rng.integers(2**62))
-        supply, carbon = self._series(rng, ticks)
+        supply, carbon = self.series(rng, ticks)
         return PowerSeries(supply_w=supply, carbon_g_per_kwh=carbon, seed=seed)
 
-    @abstractmethod
-    def _series(self, rng: np.random.Generator, ticks: int) -> tuple[FloatArray, FloatArray]:
-        """(ticks,) watts of supply and (ticks,) gCO2 per kWh of the grid."""
+
+def _constant(power: Power, full_w: float, rng: np.random.Generator, ticks: int) -> Drawn:
+    return np.full(1, power.level * full_w), np.full(1, power.carbon_g_per_kwh)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Constant(PowerModel):
-    level: float
-    carbon: float
-
-    def _series(self, rng: np.random.Generator, ticks: int) -> tuple[FloatArray, FloatArray]:
-        return np.full(1, self.level * self.full_w), np.full(1, self.carbon)
+def _synthetic(power: Power, full_w: float, rng: np.random.Generator, ticks: int) -> Drawn:
+    low = rng.random(-(-ticks // power.block)) < power.probability
+    supply = np.where(low, power.level * full_w, full_w).repeat(power.block)[:ticks]
+    return supply, np.full(ticks, power.carbon_g_per_kwh)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _Synthetic(PowerModel):
-    level: float
-    probability: float
-    block: int
-    carbon: float
-
-    def _series(self, rng: np.random.Generator, ticks: int) -> tuple[FloatArray, FloatArray]:
-        low = rng.random(-(-ticks // self.block)) < self.probability
-        supply = np.where(low, self.level * self.full_w, self.full_w).repeat(self.block)[:ticks]
-        return supply, np.full(ticks, self.carbon)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _FromFile(PowerModel):
-    steps: Steps  # (supply in W, carbon in gCO2 per kWh)
-    tick_s: int
-
-    def _series(self, rng: np.random.Generator, ticks: int) -> tuple[FloatArray, FloatArray]:
-        supply, carbon = self.steps.over_ticks(int(rng.integers(len(self.steps))), ticks, self.tick_s)
-        return supply, carbon
+def _recorded(steps: Steps, tick_s: int, rng: np.random.Generator, ticks: int) -> Drawn:
+    """A stretch of a file's steps: supply in W, and carbon intensity."""
+    supply, carbon = steps.over_ticks(int(rng.integers(len(steps))), ticks, tick_s)
+    return supply, carbon
 
 
 def open_power(power: Power, cluster: Cluster) -> PowerModel:
@@ -102,15 +88,7 @@ def open_power(power: Power, cluster: Cluster) -> PowerModel:
         )
     if power.kind == "series":
         return _open_series(power, cluster, full_w)
-    if power.kind == "constant":
-        return _Constant(full_w=full_w, level=power.level, carbon=power.carbon_g_per_kwh)
-    return _Synthetic(
-        full_w=full_w,
-        level=power.level,
-        probability=power.probability,
-        block=power.block,
-        carbon=power.carbon_g_per_kwh,
-    )
+    return PowerModel(full_w, partial(_constant if power.kind == "constant" else _synthetic, power, full_w))
 
 
 def full_draw_w(cluster: Cluster, utilization: float) -> float:
@@ -124,9 +102,8 @@ def full_draw_w(cluster: Cluster, utilization: float) -> float:
     total = 0.0
     for number, resource in enumerate(cluster.resources):
         if resource.units is None:
-            raise BadInputError(
-                f"cluster.resources.{number}.units", "is unknown, and so is its power draw", "set it"
-            )
+            problem = "is unknown, and so is its power draw"
+            raise BadInputError(f"cluster.resources.{number}.units", problem, "set it")
         total += resource.units * (resource.idle_w + (resource.full_w - resource.idle_w) * utilization)
     return total
 
@@ -145,16 +122,10 @@ def _open_series(power: Power, cluster: Cluster, full_w: float) -> PowerModel:
     for role in used:
         highest, peak = power_table.columns[role].max(), peaks[role]
         if highest == 0:
-            raise BadInputError(
-                str(path),
-                f"column {roles[role]!r} is zero throughout and cannot be scaled to {peak / 1000:g} kW",
-                f"set power.{role}_kw=0, or power.columns.{role} to another column",
-            )
+            problem = f"column {roles[role]!r} is zero throughout and cannot be scaled to {peak / 1000:g} kW"
+            remedy = f"set power.{role}_kw=0, or power.columns.{role} to another column"
+            raise BadInputError(str(path), problem, remedy)
         supply += power_table.columns[role] / highest * peak
     carbon = power_table.columns.get("carbon", np.full(power_table.steps, power.carbon_g_per_kwh))
-    return _FromFile(
-        full_w=full_w,
-        repairs=dict(power_table.repairs),
-        steps=Steps(np.stack([supply, carbon]), power_table.step_s),
-        tick_s=cluster.tick_s,
-    )
+    steps = Steps(np.stack([supply, carbon]), power_table.step_s)
+    return PowerModel(full_w, partial(_recorded, steps, cluster.tick_s), dict(power_table.repairs))
