@@ -45,11 +45,8 @@ def check_inputs(folder: Path, inputs: Mapping[str, str], remedy: str) -> None:
     for name in sorted(before.keys() | inputs.keys()):
         if before.get(name) != inputs.get(name):
             was, now = shortened(before.get(name)), shortened(inputs.get(name))
-            raise BadInputError(
-                str(folder),
-                f"was started with another {name} ({was}, now {now})",
-                f"bring that back, or {remedy}",
-            )
+            problem = f"was started with another {name} ({was}, now {now})"
+            raise BadInputError(str(folder), problem, f"bring that back, or {remedy}")
 
 
 def shortened(value: str | None) -> str:

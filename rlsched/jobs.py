@@ -83,12 +83,13 @@ class JobTable:
         units = np.asarray(demand, dtype=np.int32)
         columns: dict[str, NDArray[Any]] = {name: np.full(n, -1) for name in UNKNOWN}
         columns |= {"id": np.arange(1, n + 1), "qos": np.ones(n)}
+        columns |= {name: np.asarray(values, columns[name].dtype) for name, values in optional.items()}
         table = cls(
             submit=submitted,
             runtime=np.asarray(runtime, dtype=np.int64),
             requested=np.asarray(runtime if requested is None else requested, dtype=np.int64),
             demand=np.ascontiguousarray(units[:, None] if units.ndim == 1 else units),
-            **{name: np.asarray(values, columns[name].dtype) for name, values in (columns | optional).items()},
+            **columns,
         )
         table._check()
         return table
@@ -98,9 +99,8 @@ class JobTable:
         for name in COLUMNS:
             column: NDArray[np.generic] = getattr(self, name)
             if len(column) != n or column.ndim != (2 if name == "demand" else 1):
-                raise BadInputError(
-                    f"jobs.{name}", f"shape {column.shape} for {n} jobs", "give one row per job"
-                )
+                problem = f"shape {column.shape} for {n} jobs"
+                raise BadInputError(f"jobs.{name}", problem, "give one row per job")
         rules = {
             "submit": (self.submit >= 0, "use ticks from 0 on"),
             "runtime": (self.runtime >= 1, "round runtimes up to at least one tick"),

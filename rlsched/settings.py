@@ -100,14 +100,12 @@ def apply_overrides(
     for override in overrides:
         path, equals, text = override.partition("=")
         if not equals or not path:
-            raise BadInputError(
-                "--set", f"{_excerpt(override)} is no assignment", "write --set key.path=value"
-            )
+            problem = f"{_excerpt(override)} is no assignment"
+            raise BadInputError("--set", problem, "write --set key.path=value")
         *parents, last = path.split(".")
         if len(parents) > MOST_DEPTH:
-            raise BadInputError(
-                "--set", f"{_excerpt(override)} has more than {MOST_DEPTH} levels", "shorten the path"
-            )
+            problem = f"{_excerpt(override)} has more than {MOST_DEPTH} levels"
+            raise BadInputError("--set", problem, "shorten the path")
         *parents, last = present_path(model, path).split(".")
         node: Any = result
         for key in parents:
@@ -124,9 +122,8 @@ def apply_overrides(
             current = node.get(last)
             node[last] = {**current, **named} if named is not None and isinstance(current, dict) else value
         else:
-            raise BadInputError(
-                "--set", f"{_excerpt(override)} goes through a plain value", "shorten the path"
-            )
+            problem = f"{_excerpt(override)} goes through a plain value"
+            raise BadInputError("--set", problem, "shorten the path")
     return result
 
 

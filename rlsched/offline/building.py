@@ -38,9 +38,8 @@ class NewDataset:
         try:
             self._held = Alone(self._folder)
         except BlockingIOError:
-            raise BadInputError(
-                str(folder), "is being written by another process", "wait for it, or end it"
-            ) from None
+            problem = "is being written by another process"
+            raise BadInputError(str(folder), problem, "wait for it, or end it") from None
         for stale in self._folder.iterdir():  # of a killed process
             stale.unlink()
         self._doings = Doings()

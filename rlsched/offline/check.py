@@ -113,11 +113,9 @@ def check_for(
     """
     for part in (*COMPARED, EARNED) if rewards else COMPARED:
         if getattr(manifest.scenario, part) != getattr(scenario, part):
-            raise BadInputError(
-                str(folder),
-                f"was recorded with another {part} than scenario {scenario.name!r} has",
-                "leave out --scenario to train on its own, or collect another dataset",
-            )
+            problem = f"was recorded with another {part} than scenario {scenario.name!r} has"
+            remedy = "leave out --scenario to train on its own, or collect another dataset"
+            raise BadInputError(str(folder), problem, remedy)
     shape = shape_of(scenario, num_resources)
     for shard in manifest.shards:
         path = folder / shard.file
@@ -148,11 +146,7 @@ def _check_shard(
     known_episodes: set[str],
     progress: Callable[[int], None],
 ) -> None:
-    """Look at one file.
-
-    Raises:
-        BrokenError, BadInputError: there is something wrong with it.
-    """
+    """Look at one file."""
     _check_size(path, shard)
     rows = Rows(shape, known, known_episodes)
     with open_shard(path) as file:
@@ -166,15 +160,13 @@ def _check_shard(
         raise BrokenError(None, "its checksum is not the one in dataset.json")
     entries = [episode for episode in episodes_of(path) if episode.rows]
     if {episode.eps_id: episode.rows for episode in entries} != rows.lengths:
-        raise BrokenError(
-            None, f"holds {len(rows.lengths)} episodes, and says it holds {len(entries)} others"
-        )
+        problem = f"holds {len(rows.lengths)} episodes, and says it holds {len(entries)} others"
+        raise BrokenError(None, problem)
     for episode in entries:
         earned = rows.rewards[episode.eps_id]
         if not isclose(episode.reward, earned, rel_tol=1e-6, abs_tol=1e-9):
-            raise BrokenError(
-                None, f"says that episode {episode.eps_id!r} earned {episode.reward:g}, not {earned:g}"
-            )
+            problem = f"says that episode {episode.eps_id!r} earned {episode.reward:g}, not {earned:g}"
+            raise BrokenError(None, problem)
         if episode.behavior != rows.behaviors[episode.eps_id]:
             raise BrokenError(None, f"says that {episode.behavior!r} played episode {episode.eps_id!r}")
     if (shard.rows, shard.episodes) != (rows.count, len(entries)):

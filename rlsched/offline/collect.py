@@ -158,11 +158,9 @@ def _go_on(
             writing.append(_record(recording, folder.shard(number), progress))
             doings.add(recording.episodes)
             if not doings.rows and doings.drawn >= PATIENCE:
-                raise BadInputError(
-                    f"scenario {feed.scenario.name}",
-                    f"has nothing to decide in its first {PATIENCE} episodes",
-                    "record one with more jobs or fewer units",
-                )
+                problem = f"has nothing to decide in its first {PATIENCE} episodes"
+                remedy = "record one with more jobs or fewer units"
+                raise BadInputError(f"scenario {feed.scenario.name}", problem, remedy)
             if len(writing) > WRITING:
                 shards.append(writing.popleft().result())
     finally:  # what has been played whole is written whole, also when the user stops it here

@@ -55,13 +55,11 @@ class DatasetFolder:
             BadInputError: there is something.
         """
         if (self.path / MANIFEST).exists():
-            raise BadInputError(
-                str(self.path), "holds a dataset already", "name another --out, or let collect --resume it"
-            )
+            problem = "holds a dataset already"
+            raise BadInputError(str(self.path), problem, "name another --out, or let collect --resume it")
         if self.exists:
-            raise BadInputError(
-                str(self.path), "holds a dataset that was begun", "add --resume, or name another --out"
-            )
+            problem = "holds a dataset that was begun"
+            raise BadInputError(str(self.path), problem, "add --resume, or name another --out")
         if self.path.is_dir() and not self._is_empty():
             raise BadInputError(str(self.path), "holds other files", "name an --out that is new or empty")
 
@@ -91,9 +89,8 @@ class DatasetFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             held = Alone(self.path)
         except BlockingIOError:
-            raise BadInputError(
-                str(self.path), "is being written by another process", "wait for it, or end it"
-            ) from None
+            problem = "is being written by another process"
+            raise BadInputError(str(self.path), problem, "wait for it, or end it") from None
         except OSError as error:
             raise self._refused(error) from None
         try:
@@ -129,11 +126,9 @@ class DatasetFolder:
         scenario, recipe = self.path / SCENARIO, self.path / RECIPE
         if not recipe.exists():
             made = (self.path / MANIFEST).exists()
-            raise BadInputError(
-                str(self.path),
-                "holds a dataset that was not collected" if made else "holds no dataset to resume",
-                "make it anew of longer ones" if made else "leave out --resume to begin one",
-            )
+            problem = "holds a dataset that was not collected" if made else "holds no dataset to resume"
+            remedy = "make it anew of longer ones" if made else "leave out --resume to begin one"
+            raise BadInputError(str(self.path), problem, remedy)
         simulated = parse(read_yaml(read_text(scenario), str(scenario)), str(scenario))
         check_public(simulated, str(self.path), "collect it anew into another --out")
         return (

@@ -93,11 +93,9 @@ def completed(episode: Foreign, shape: Shape) -> Columns | None:
     if count == 0:
         return None
     if "elapsed" not in columns:
-        raise episode.fault(
-            None,
-            "has no column 'elapsed'",
-            "record the ticks of each transition (info['elapsed']), or observations with flat=True",
-        )
+        problem = "has no column 'elapsed'"
+        remedy = "record the ticks of each transition (info['elapsed']), or observations with flat=True"
+        raise episode.fault(None, problem, remedy)
     columns.setdefault("action_logp", np.zeros(count, np.float32))
     columns["costs"] = _costs(episode, columns, shape, count)
     for name in ("obs", "new_obs"):
@@ -114,11 +112,7 @@ def completed(episode: Foreign, shape: Shape) -> Columns | None:
 
 
 def _checked(episode: Foreign) -> Columns:
-    """Columns as they are, of as many rows each, with what must be single and whole numbers so.
-
-    Raises:
-        BadInputError: they are not.
-    """
+    """Columns as they are, of as many rows each, with what must be single and whole numbers so."""
     columns = dict(episode.columns)
     count = len(episode.rows)
     for name, values in columns.items():
@@ -156,11 +150,9 @@ def _costs(episode: Foreign, columns: Columns, shape: Shape, count: int) -> NDAr
     if all(name in columns for name in named):
         return np.stack([columns[name] for name in named], axis=1)
     if "costs" not in columns:
-        raise episode.fault(
-            None,
-            "has no column 'costs'",
-            f"record {', '.join(shape.costs)}, or name a --scenario without objective.costs",
-        )
+        problem = "has no column 'costs'"
+        remedy = f"record {', '.join(shape.costs)}, or name a --scenario without objective.costs"
+        raise episode.fault(None, problem, remedy)
     _check_width(episode, "costs", columns["costs"], len(shape.costs))
     costs: NDArray[np.float32] = columns["costs"]
     return costs
@@ -171,11 +163,9 @@ def _split(episode: Foreign, columns: Columns, shape: Shape) -> None:
     flat = shape.size + shape.actions + 1
     width = columns["obs"].shape[1]
     if width not in (shape.size, flat):
-        raise episode.fault(
-            None,
-            f"obs holds {width} numbers, and the scenario shows {shape.size}, or {flat} with flat=True",
-            "name the scenario that it was recorded with, its observation and decision",
-        )
+        problem = f"obs holds {width} numbers, and the scenario shows {shape.size}, or {flat} with flat=True"
+        remedy = "name the scenario that it was recorded with, its observation and decision"
+        raise episode.fault(None, problem, remedy)
     if width == shape.size:
         return
     clocks = {}

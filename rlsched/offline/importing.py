@@ -96,11 +96,8 @@ def check_recorded_scenario(recorded: Scenario | None, scenario: Scenario, origi
     """
     for part in SAME if recorded is not None else ():
         if getattr(recorded, part) != getattr(scenario, part):
-            raise BadInputError(
-                "--scenario",
-                f"{scenario.name!r} has another {part} than what is {origin}",
-                "leave it out: the source says which it is",
-            )
+            problem = f"{scenario.name!r} has another {part} than what is {origin}"
+            raise BadInputError("--scenario", problem, "leave it out: the source says which it is")
 
 
 @dataclass(frozen=True)
@@ -136,11 +133,9 @@ class Layouts:
         if self.public == self.whole or width not in privileged:
             return False
         if width in plain:
-            raise episode.fault(
-                None,
-                f"obs of {width} numbers may be flat=True, or an older vector with privileged blocks",
-                "leave action_mask out if obs are flat, which hold it; else record it anew",
-            )
+            problem = f"obs of {width} numbers may be flat=True, or an older vector with privileged blocks"
+            remedy = "leave action_mask out if obs are flat, which hold it; else record it anew"
+            raise episode.fault(None, problem, remedy)
         return True
 
     def _widths(self, layout: Layout, episode: Foreign) -> set[int]:

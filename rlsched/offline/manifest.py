@@ -186,11 +186,9 @@ def read_any_manifest(folder: Path) -> Manifest:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         if (folder / RECIPE).exists():
-            raise BadInputError(
-                str(folder),
-                "is a dataset that is not finished",
-                f"resume it: rlsched collect --resume --out {quoted(folder)}",
-            ) from None
+            problem = "is a dataset that is not finished"
+            remedy = f"resume it: rlsched collect --resume --out {quoted(folder)}"
+            raise BadInputError(str(folder), problem, remedy) from None
         problem = f"holds no {MANIFEST}" if folder.is_dir() else "no such folder"
         inside = sorted(f"{folder}/{path.parent.name}" for path in folder.glob(f"*/{MANIFEST}"))
         remedy = "name the folder of a dataset, as rlsched collect makes it"
@@ -205,19 +203,14 @@ def read_any_manifest(folder: Path) -> Manifest:
         values = parse_json(text)
         manifest = Manifest.model_validate(without_checksum(values) if isinstance(values, dict) else values)
     except (ValidationError, ValueError) as error:
-        raise BadInputError(
-            str(path), f"is damaged or of another version ({first(error)})", "fetch or collect it again"
-        ) from None
+        problem = f"is damaged or of another version ({first(error)})"
+        raise BadInputError(str(path), problem, "fetch or collect it again") from None
     _check_shards(folder, manifest)
     return manifest
 
 
 def _check_shards(folder: Path, manifest: Manifest) -> None:
-    """Refuse shards that a reader would take for others, before any of them is opened.
-
-    Raises:
-        BadInputError: there is no decision in them, or one is listed twice.
-    """
+    """Refuse shards that a reader would take for others, before any of them is opened."""
     where, remedy = f"{folder / MANIFEST}: shards", "fetch or collect it again"
     rows = sum(shard.rows for shard in manifest.shards)
     if not rows:

@@ -74,21 +74,15 @@ class MinariEpisodes:
         try:
             self._storage = package.load_dataset(name).storage
         except (FileNotFoundError, ValueError, OSError) as error:
-            raise BadInputError(
-                name,
-                f"is neither a file, nor a folder, nor a Minari dataset ({first_line(error)})",
-                "see minari list local, or MINARI_DATASETS_PATH",
-            ) from None
+            problem = f"is neither a file, nor a folder, nor a Minari dataset ({first_line(error)})"
+            raise BadInputError(name, problem, "see minari list local, or MINARI_DATASETS_PATH") from None
         self.name = name
         metadata = self._storage.metadata
         self.rows = int(metadata["total_steps"])
         space = self._storage.observation_space
         if space.shape is None or len(space.shape) != 1:
-            raise BadInputError(
-                name,
-                f"shows {type(space).__name__} observations, not vectors",
-                "record an environment that was made with flat=True",
-            )
+            problem = f"shows {type(space).__name__} observations, not vectors"
+            raise BadInputError(name, problem, "record an environment that was made with flat=True")
         self._spec = metadata.get("env_spec")
 
     @property
@@ -107,9 +101,8 @@ class MinariEpisodes:
                 (episode,) = self._storage.get_episodes([number])
                 (about,) = self._storage.get_episode_metadata([number])
             except (OSError, KeyError) as error:
-                raise BadInputError(
-                    self.name, f"episode {number} is damaged ({first_line(error)})", "fetch it again"
-                ) from None
+                problem = f"episode {number} is damaged ({first_line(error)})"
+                raise BadInputError(self.name, problem, "fetch it again") from None
             count = len(episode["rewards"])
             if count:
                 where = f"{self.name}, episode {number}"
@@ -177,16 +170,12 @@ def export_minari(
     try:
         parse_dataset_id(name)
     except (ValueError, TypeError):
-        raise BadInputError(
-            "--minari", f"value {name!r} is no name of a Minari dataset", "write one as in rlsched/mixed-v0"
-        ) from None
+        problem = f"value {name!r} is no name of a Minari dataset"
+        raise BadInputError("--minari", problem, "write one as in rlsched/mixed-v0") from None
     place = Path(get_dataset_path(name))
     if place.exists():
-        raise BadInputError(
-            "--minari",
-            f"value {name!r} is there already ({place})",
-            "name another version, or minari delete it",
-        )
+        problem = f"value {name!r} is there already ({place})"
+        raise BadInputError("--minari", problem, "name another version, or minari delete it")
     scenario = manifest.scenario
     layout = Layout.of(scenario.observation, scenario.decision, len(scenario.cluster.resources))
     spec = EnvSpec(

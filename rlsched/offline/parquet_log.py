@@ -66,11 +66,9 @@ class ParquetEpisodes:
     def _check_columns(self, path: Path, present: Sequence[str], named: Mapping[str, str]) -> None:
         missing = [name for name in (*NEEDED, *named) if self._named[name] not in present]
         if missing:
-            raise BadInputError(
-                str(path),
-                f"has no column {self._named[missing[0]]!r}",
-                f"name it by --column {missing[0]}=THEIRS; there are {', '.join(present)}",
-            )
+            problem = f"has no column {self._named[missing[0]]!r}"
+            remedy = f"name it by --column {missing[0]}=THEIRS; there are {', '.join(present)}"
+            raise BadInputError(str(path), problem, remedy)
         if not any(self._named[name] in present for name in ENDS):
             raise BadInputError(
                 str(path),
@@ -93,9 +91,8 @@ class ParquetEpisodes:
                 for name, piece, ended in _pieces(columns):
                     yield from standing.add(path, name, piece, ended=ended)
         except (OSError, pa.ArrowException) as error:
-            raise BadInputError(
-                str(path), f"is damaged from row {first} on ({first_line(error)})", "fetch it again"
-            ) from None
+            problem = f"is damaged from row {first} on ({first_line(error)})"
+            raise BadInputError(str(path), problem, "fetch it again") from None
 
 
 class _Standing:
@@ -114,11 +111,8 @@ class _Standing:
         """Some more rows of an episode; it, if they are its last."""
         row = int(piece["row"][0])
         if name in self._over:
-            raise BadInputError(
-                f"{path}, row {row}",
-                f"continues episode {name!r}, which had ended",
-                "give every episode its own eps_id",
-            )
+            problem = f"continues episode {name!r}, which had ended"
+            raise BadInputError(f"{path}, row {row}", problem, "give every episode its own eps_id")
         _, pieces = self._open.setdefault(name, (path, []))
         if pieces:
             _check_alike(path, row, pieces[0], piece)
@@ -135,17 +129,12 @@ class _Standing:
 
 
 def _check_alike(path: Path, row: int, first: Columns, piece: Columns) -> None:
-    """Check that a piece of an episode has the columns that the episode began with.
-
-    Raises:
-        BadInputError: it has not.
-    """
+    """Check that a piece of an episode has the columns that the episode began with."""
     for name in first.keys() | piece.keys():
         shapes = [part[name].shape[1:] if name in part else None for part in (first, piece)]
         if shapes[0] != shapes[1]:
-            raise BadInputError(
-                f"{path}, row {row}", f"{name} is of another width than before", "write all rows alike"
-            )
+            problem = f"{name} is of another width than before"
+            raise BadInputError(f"{path}, row {row}", problem, "write all rows alike")
 
 
 def _array(path: Path, name: str, column: pa.Array, first: int) -> NDArray[Any]:
@@ -171,9 +160,8 @@ def _array(path: Path, name: str, column: pa.Array, first: int) -> NDArray[Any]:
     odd = lengths != lengths[:1]
     if odd.any():
         at = int(odd.argmax())
-        raise BadInputError(
-            f"{path}, row {first + at}", f"{name} holds {lengths[at]} numbers, not {lengths[0]}", remedy
-        )
+        problem = f"{name} holds {lengths[at]} numbers, not {lengths[0]}"
+        raise BadInputError(f"{path}, row {first + at}", problem, remedy)
     values = column.flatten()
     if values.null_count:
         at = first + int(values.is_null().to_numpy(zero_copy_only=False).argmax() // max(1, lengths[0]))
@@ -210,9 +198,6 @@ def _joined(path: Path, pieces: Sequence[Columns]) -> Foreign:
     columns.pop("eps_id", None)
     if behaviors is not None and (behaviors != behaviors[0]).any():
         at = int((behaviors != behaviors[0]).argmax())
-        raise BadInputError(
-            f"{path}, row {rows[at]}",
-            f"behavior {behaviors[at]!r} in an episode of {behaviors[0]!r}",
-            "give every episode one behavior",
-        )
+        problem = f"behavior {behaviors[at]!r} in an episode of {behaviors[0]!r}"
+        raise BadInputError(f"{path}, row {rows[at]}", problem, "give every episode one behavior")
     return Foreign(str(path), rows, None if behaviors is None else str(behaviors[0]), columns)

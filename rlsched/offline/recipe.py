@@ -48,11 +48,9 @@ def _behavior(option: str, text: str) -> Behavior:
     name, rule, share = parse_spec(option, text, shares=True)
     if rule is not None and rule not in PLACEMENTS:
         known = ", ".join(PLACEMENTS)
-        raise BadInputError(
-            option,
-            f"{text!r}: a recorded heuristic has no rule {rule!r}",
-            f"remove it: decision.action_rule decides; with a horizon use one of {known}",
-        )
+        problem = f"{text!r}: a recorded heuristic has no rule {rule!r}"
+        remedy = f"remove it: decision.action_rule decides; with a horizon use one of {known}"
+        raise BadInputError(option, problem, remedy)
     return Behavior.model_validate({"policy": name, "rule": rule, "share": 1.0 if share is None else share})
 
 
@@ -74,9 +72,8 @@ def parse_share(option: str, text: str) -> tuple[str, float]:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise BadInputError(
-            option, f"{text!r}: share {share!r} is no number above 0", "write NAME[:SHARE], as in runs/a:0.5"
-        )
+        problem = f"{text!r}: share {share!r} is no number above 0"
+        raise BadInputError(option, problem, "write NAME[:SHARE], as in runs/a:0.5")
     return name, number
 
 

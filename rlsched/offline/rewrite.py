@@ -72,11 +72,9 @@ def check_compatible(sources: Sequence[Source]) -> None:
     for source in sources[1:]:
         for part in SAME:
             if getattr(source.manifest.scenario, part) != getattr(first.manifest.scenario, part):
-                raise BadInputError(
-                    str(source.folder),
-                    f"was recorded with another {part} than {first.folder}",
-                    "mix datasets of one cluster, decision, observation and objective",
-                )
+                problem = f"was recorded with another {part} than {first.folder}"
+                remedy = "mix datasets of one cluster, decision, observation and objective"
+                raise BadInputError(str(source.folder), problem, remedy)
 
 
 def scenario_note(sources: Sequence[Source]) -> str:
@@ -109,11 +107,8 @@ def choose_mix(
     for source, part in zip(sources, parts, strict=True):
         wanted = max(1, ceil(rows * part - 1e-6))
         if source.manifest.rows < wanted:
-            raise BadInputError(
-                str(source.folder),
-                f"has {source.manifest.rows:,} decisions, and its share of {rows:,} is {wanted:,}",
-                "record more, or ask for fewer",
-            )
+            problem = f"has {source.manifest.rows:,} decisions, and its share of {rows:,} is {wanted:,}"
+            raise BadInputError(str(source.folder), problem, "record more, or ask for fewer")
         entries = source.episodes()
         names: list[str] = []
         drawn = 0
@@ -146,11 +141,8 @@ def choose_split(source: Source, shares: Mapping[str, float], seed: int) -> dict
     chosen = {}
     for name, begin, stop in zip(shares, [0, *ends], ends, strict=False):
         if stop == begin:
-            raise BadInputError(
-                str(source.folder),
-                f"has {len(entries)} episodes: none is left for {name!r}",
-                "give it a larger share, or collect more",
-            )
+            problem = f"has {len(entries)} episodes: none is left for {name!r}"
+            raise BadInputError(str(source.folder), problem, "give it a larger share, or collect more")
         chosen[name] = frozenset(entries[number].eps_id for number in order[begin:stop].tolist())
     return chosen
 

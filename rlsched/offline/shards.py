@@ -173,9 +173,8 @@ def open_shard(path: Path) -> pq.ParquetFile:
     except FileNotFoundError:
         raise BadInputError(str(path), "no such file", "fetch or collect it again") from None
     except (OSError, pa.ArrowException) as error:
-        raise BadInputError(
-            str(path), f"is cut short or no Parquet file ({first_line(error)})", "fetch or collect it again"
-        ) from None
+        problem = f"is cut short or no Parquet file ({first_line(error)})"
+        raise BadInputError(str(path), problem, "fetch or collect it again") from None
 
 
 def row_groups(
@@ -225,11 +224,8 @@ def episodes_of(path: Path) -> list[EpisodeSummary]:
     try:
         return [EpisodeSummary.model_validate(entry) for entry in parse_json(facts)["episodes"]]
     except (ValueError, TypeError, LookupError) as error:  # of JSON, of text, of pydantic
-        raise BadInputError(
-            str(path),
-            f"what it says of its episodes is damaged ({first_line(error)})",
-            "fetch or collect it again",
-        ) from None
+        problem = f"what it says of its episodes is damaged ({first_line(error)})"
+        raise BadInputError(str(path), problem, "fetch or collect it again") from None
 
 
 def shard_of(path: Path) -> Shard:

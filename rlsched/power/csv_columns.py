@@ -95,9 +95,8 @@ def read_columns(path: Path, roles: Mapping[str, str]) -> tuple[Rows, dict[str, 
                 problem = f"row {row} has {len(cells)} cells where the header has {len(header)}"
                 raise BadInputError(str(path), problem, "correct the row")
             if row - first >= MAX_ROWS:
-                raise BadInputError(
-                    str(path), f"has more than {MAX_ROWS:,} rows", "give fewer, of longer steps"
-                )
+                problem = f"has more than {MAX_ROWS:,} rows"
+                raise BadInputError(str(path), problem, "give fewer, of longer steps")
             for role, place in places.items():
                 columns[role].append(cells[place].strip())
     except csv.Error as error:
@@ -149,11 +148,8 @@ def _place(where: str, above: int, header: list[str], role: str, column: str) ->
     count = header.count(column)
     if not count:
         names = ", ".join(repr(name) if "," in name else name for name in header)
-        raise BadInputError(
-            where,
-            f"has no column {column!r}{f' in row {above + 1}' if above else ''}, but {names}",
-            f"set power.columns.{role} to one of these",
-        )
+        problem = f"has no column {column!r}{f' in row {above + 1}' if above else ''}, but {names}"
+        raise BadInputError(where, problem, f"set power.columns.{role} to one of these")
     if count > 1:
         raise BadInputError(where, f"has {count} columns {column!r}", "keep one of them")
     return header.index(column)

@@ -60,12 +60,9 @@ def decimal_marks(rows: Rows, columns: Mapping[str, str], cells: Mapping[str, li
         if len(evidence[role]) == 2:
             point, k = evidence[role]["."], evidence[role][","]
             problem = f"{cells[role][k]!r} has a decimal comma, {rows.label(point)} a decimal point"
-            raise rows.cell_error(
-                k,
-                column,
-                f"{problem} ({cells[role][point]!r})",
-                "write numbers with a decimal point, and without other marks",
-            )
+            problem = f"{problem} ({cells[role][point]!r})"
+            remedy = "write numbers with a decimal point, and without other marks"
+            raise rows.cell_error(k, column, problem, remedy)
         if len(marks) != 1:
             ambiguous = _first_ambiguous(cells[role], points=rows.delimiter == ",", alone=not marks)
             if ambiguous is not None:

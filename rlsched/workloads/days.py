@@ -124,9 +124,8 @@ def stretch_to(jobs: JobTable, units: int, load: float, where: str) -> float:
     """
     natural = natural_load(jobs, units)
     if natural == np.inf:
-        raise BadInputError(
-            where, f"value {load:g}: all jobs arrive at once", "remove it, or use another trace"
-        )
+        problem = f"value {load:g}: all jobs arrive at once"
+        raise BadInputError(where, problem, "remove it, or use another trace")
     span = float(jobs.submit[-1] - jobs.submit[0])
     if span * natural / load > LONGEST:
         raise BadInputError(where, f"value {load:g}: the trace would become too long", "set a higher load")

@@ -97,11 +97,8 @@ def _limits(resource: Resource, workload: SwfWorkload, horizon: int | None) -> l
     most = share_of(usable, workload.max_job_demand) // node * node
     if not most:
         least = "unit" if node == 1 else f"node of {node}"
-        raise BadInputError(
-            "workload.max_job_demand",
-            f"value {workload.max_job_demand:g} is less than one {least} of {usable} {resource.name}",
-            "set a larger share or a larger cluster",
-        )
+        problem = f"value {workload.max_job_demand:g} is less than one {least} of {usable} {resource.name}"
+        raise BadInputError("workload.max_job_demand", problem, "set a larger share or a larger cluster")
     limits = []
     if workload.oversized == "reject":
         problem = f"no job fits {resource.units} {resource.name}"

@@ -81,11 +81,8 @@ def expected_work_and_gap(model: LublinModel, processors: int) -> tuple[float, f
     share = share / hyper_gamma(longest, 0.0)  # a runtime beyond the model's limit is drawn again ...
     accepted = float(np.sum(share * hyper_gamma(limit, 0.0)))  # ... and beyond the user's, the whole job
     if accepted < RAREST_ACCEPTED:
-        raise BadInputError(
-            "workload.max_runtime_s",
-            f"value {model.max_runtime_s}: hardly any job of the Lublin model is so short",
-            "set a longer one",
-        )
+        problem = f"value {model.max_runtime_s}: hardly any job of the Lublin model is so short"
+        raise BadInputError("workload.max_runtime_s", problem, "set a longer one")
     work = float(np.sum(share * sizes * hyper_gamma(limit, 1.0))) / accepted
     shape, scale = model.arrival
     gap = (shape * model.arrival_all_day, scale, model.longest_log_gap)
@@ -93,11 +90,7 @@ def expected_work_and_gap(model: LublinModel, processors: int) -> tuple[float, f
 
 
 def _check_tails(model: LublinModel, short: FloatArray) -> None:
-    """Check that nearly all draws are within the limits, since longer ones are drawn again.
-
-    Raises:
-        BadInputError: drawing would not end, or no slot of the day has a job.
-    """
+    """Check that nearly all draws are within the limits, since longer ones are drawn again."""
     shape, scale = model.arrival
     drawn = {
         "runtime_first": (model.runtime_first, model.longest_log_runtime, bool((short > 0).any())),
@@ -112,11 +105,8 @@ def _check_tails(model: LublinModel, short: FloatArray) -> None:
                 "set a smaller shape or scale",
             )
     if not np.isfinite(rush_seconds(model.cycle)).all():
-        raise BadInputError(
-            "workload.parameters.cycle",
-            f"value {list(model.cycle or ())}: no job comes at any time of the day",
-            "set a smaller shape or scale",
-        )
+        problem = f"value {list(model.cycle or ())}: no job comes at any time of the day"
+        raise BadInputError("workload.parameters.cycle", problem, "set a smaller shape or scale")
 
 
 def _size_shares(model: LublinModel, processors: int) -> FloatArray:

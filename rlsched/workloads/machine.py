@@ -43,11 +43,8 @@ def _resolved(resource: Resource, k: int, known: int | None, where: str) -> Reso
     if units > MOST_UNITS:
         raise BadInputError(f"{key}.units", f"value {units}", f"use at most {MOST_UNITS}")
     if (resource.units_per_node or 1) > units:
-        raise BadInputError(
-            f"{key}.units_per_node",
-            f"value {resource.units_per_node} is more than the {units} units of the machine",
-            "set a smaller one",
-        )
+        problem = f"value {resource.units_per_node} is more than the {units} units of the machine"
+        raise BadInputError(f"{key}.units_per_node", problem, "set a smaller one")
     return resource.model_copy(update={"units": units})
 
 
@@ -103,8 +100,5 @@ def check_one_resource(cluster: Cluster, remedy: str) -> None:
         BadInputError: the cluster has more than one resource.
     """
     if len(cluster.resources) != 1:
-        raise BadInputError(
-            "cluster.resources",
-            f"{len(cluster.resources)} types, but this workload has processors only",
-            remedy,
-        )
+        problem = f"{len(cluster.resources)} types, but this workload has processors only"
+        raise BadInputError("cluster.resources", problem, remedy)

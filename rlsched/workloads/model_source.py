@@ -101,15 +101,12 @@ def open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) ->
     cluster = resolved(scenario.cluster, None, f"workload: the {workload.kind} model")
     jobs, ticks = scenario.episode.jobs, scenario.episode.max_ticks
     if jobs is None and ticks is None:
-        raise BadInputError(
-            "episode.jobs",
-            "value None: a model draws any number of jobs",
-            "set a number of jobs, or episode.end: max_ticks and episode.max_ticks: N",
-        )
+        problem = "value None: a model draws any number of jobs"
+        remedy = "set a number of jobs, or episode.end: max_ticks and episode.max_ticks: N"
+        raise BadInputError("episode.jobs", problem, remedy)
     if scenario.episode.offsets:
-        raise BadInputError(
-            "episode.offsets", "are rows of a trace, and the workload is a model", "remove them"
-        )
+        problem = "are rows of a trace, and the workload is a model"
+        raise BadInputError("episode.offsets", problem, "remove them")
     model: Model
     if isinstance(workload, MixtureWorkload):
         largest = max((part.units or 0) for part in workload.parts)
@@ -142,11 +139,9 @@ def _part(scenario: Scenario, part: Part, cluster: Cluster, number: int) -> Mode
     (resource,) = cluster.resources
     least = resource.units_per_node or 1
     if not least <= part.units <= (resource.units or 0):
-        raise BadInputError(
-            where,
-            f"value {part.units}",
-            f"use {least} to {resource.units}, which are cluster.resources.0.units",
-        )
+        problem = f"value {part.units}"
+        remedy = f"use {least} to {resource.units}, which are cluster.resources.0.units"
+        raise BadInputError(where, problem, remedy)
     part_cluster = cluster.model_copy(
         update={"resources": (resource.model_copy(update={"units": part.units}),)}
     )
@@ -166,11 +161,8 @@ def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Mod
     if workload.estimates is None:
         return model
     if getattr(workload.estimates, "seed", 0):
-        raise BadInputError(
-            "workload.estimates.seed",
-            "is not supported by a model, which draws requested times with its jobs",
-            "remove it",
-        )
+        problem = "is not supported by a model, which draws requested times with its jobs"
+        raise BadInputError("workload.estimates.seed", problem, "remove it")
     return AdjustedModel(model, cluster.tick_s, workload.estimates, horizon)
 
 

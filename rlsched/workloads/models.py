@@ -69,11 +69,8 @@ class LublinJobs:
         models = [replace(kind(), **changes) for kind in KINDS[workload.jobs]]
         for model in models:
             if model.serial + model.power_of_two > 1:
-                raise BadInputError(
-                    "workload.parameters.serial",
-                    f"value {model.serial:g} and power_of_two {model.power_of_two:g} have a sum above 1",
-                    "set a sum of at most 1",
-                )
+                problem = f"value {model.serial:g} and power_of_two {model.power_of_two:g} have a sum above 1"
+                raise BadInputError("workload.parameters.serial", problem, "set a sum of at most 1")
         loads = [model.natural_load(processors) for model in models]  # refuses impossible limits
         if workload.load is not None:
             share = workload.load / sum(loads)
@@ -96,11 +93,8 @@ class LublinJobs:
 
     def most_jobs(self, ticks: int) -> int:
         """Not supported: arrivals come in bursts, and whole days may have none."""
-        raise BadInputError(
-            "episode.jobs",
-            f"value None: the Lublin model draws a number of jobs, not the jobs of {ticks} ticks",
-            "set a number of jobs",
-        )
+        problem = f"value None: the Lublin model draws a number of jobs, not the jobs of {ticks} ticks"
+        raise BadInputError("episode.jobs", problem, "set a number of jobs")
 
 
 @dataclass(frozen=True)

@@ -81,11 +81,8 @@ class PoissonModel:
         units = [usable_units(resource) for resource in cluster.resources]
         largest = tuple(share_of(unit, workload.max_demand) for unit in units)
         if not any(largest):
-            raise BadInputError(
-                "workload.max_demand",
-                f"value {workload.max_demand:g} is less than one unit of {max(units)}",
-                "set a larger share or a larger cluster",
-            )
+            problem = f"value {workload.max_demand:g} is less than one unit of {max(units)}"
+            raise BadInputError("workload.max_demand", problem, "set a larger share or a larger cluster")
         busiest = max(mean / unit for mean, unit in zip(mean_demand(largest), units, strict=True))
         return cls(workload, largest, workload.load / (busiest * mean_runtime(workload)))
 

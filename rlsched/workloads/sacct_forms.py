@@ -67,11 +67,7 @@ def rows(lines: Iterable[str], where: str, delimiter: str | None, command: str) 
 
 
 def _joined(lines: Iterable[str], where: str) -> str:
-    """The lines as one text.
-
-    Raises:
-        BadInputError: it is too large to be read as a whole.
-    """
+    """The lines as one text."""
     most, count = most_bytes(JSON_BYTES), 0
     parts = []
     for line in lines:
@@ -110,11 +106,7 @@ def _quoted_fields(line: str, separator: str) -> list[str]:
 
 
 def _refuse_form(first: str, names: Sequence[str], where: str, command: str) -> None:
-    """Name the form of the input.
-
-    Raises:
-        BadInputError: the form is known, and unsupported.
-    """
+    """Name the form of the input."""
     for separator, name in OTHER_SEPARATORS.items():
         if is_header(_quoted_fields(first, separator)):
             remedy = f"add --delimiter {json.dumps(separator)}, or print it with --parsable2"

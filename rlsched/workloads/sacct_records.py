@@ -170,11 +170,7 @@ class RecordReader:
             return "not_numeric_dropped"
 
     def _record(self, values: Sequence[str]) -> JobRecord | str:
-        """A record, or a key of `sacct.DROPPED`.
-
-        Raises:
-            ValueError: a number or a time is invalid.
-        """
+        """A record, or a key of `sacct.DROPPED`."""
         columns, clock = self._columns, self._clock
         fields = columns.pick(values)
         job, state, submit_text, start_text, end_text, elapsed = fields[:6]

@@ -256,11 +256,8 @@ def write(
     """
     path = Path(path)
     if jobs.num_resources != 1:
-        raise BadInputError(
-            str(path),
-            f"{jobs.num_resources} resource types",
-            "write a trace of jobs with processors only",
-        )
+        problem = f"{jobs.num_resources} resource types"
+        raise BadInputError(str(path), problem, "write a trace of jobs with processors only")
     comments = {"Version": "2.2", "MaxJobs": str(len(jobs)), "MaxRecords": str(len(jobs))}
     comments |= {"MaxNodes": str(processors), "MaxProcs": str(processors)} | dict(header or {})
     lines = [f"; {key}: {line}" for key, value in comments.items() for line in value.splitlines() or [""]]
@@ -335,8 +332,5 @@ def _replace(path: Path, data: bytes) -> None:
     try:
         write_whole(path, data)
     except OSError as error:
-        raise BadInputError(
-            str(path),
-            f"cannot be written ({error.strerror})",
-            "give a folder that exists and is writable",
-        ) from None
+        problem = f"cannot be written ({error.strerror})"
+        raise BadInputError(str(path), problem, "give a folder that exists and is writable") from None

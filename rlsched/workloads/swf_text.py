@@ -89,11 +89,7 @@ def read_columns(path: Path) -> SwfText:
 
 
 def _read(path: Path) -> bytes:
-    """The text of a trace file, with newlines as line breaks.
-
-    Raises:
-        BadInputError: it cannot be read, or nearly all of its lines are too short for a job.
-    """
+    """The text of a trace file, with newlines as line breaks."""
     data = read_data(path, "give a trace in the Standard Workload Format, plain or gzip")
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
@@ -113,11 +109,7 @@ def _header(comments: str) -> dict[str, str]:
 
 
 def _refuse_other_form(path: Path, body: bytes) -> None:
-    """Name the form of a file without a line of 18 fields.
-
-    Raises:
-        BadInputError: the form is known, and unsupported.
-    """
+    """Name the form of a file without a line of 18 fields."""
     first, _, _ = body.lstrip().partition(b"\n")
     remedy = "give a trace in the Standard Workload Format"
     if first.startswith(b"<"):
@@ -125,9 +117,8 @@ def _refuse_other_form(path: Path, body: bytes) -> None:
     if first.startswith((b"{", b"[")):
         raise BadInputError(str(path), "is JSON", remedy)
     if b"JobID" in first:
-        raise BadInputError(
-            str(path), "is a table of sacct", f"rlsched trace import sacct {quoted(path)} --out OUT.swf"
-        )
+        problem = "is a table of sacct"
+        raise BadInputError(str(path), problem, f"rlsched trace import sacct {quoted(path)} --out OUT.swf")
     for separator, name in ((b",", "commas"), (b"|", "'|'"), (b":", "colons")):
         if first.count(separator) >= FIELDS // 2:
             remedy = "write the 18 fields of a job with blanks between them"

@@ -95,11 +95,7 @@ def _independent(jobs: JobTable) -> JobTable:
 
 
 def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
-    """Check settings against each other.
-
-    Raises:
-        BadInputError: two settings do not go together.
-    """
+    """Check settings against each other."""
     needs_standard_rules = {
         "workload.load": workload.load is not None,
         "workload.estimates": workload.estimates is not None,
@@ -109,36 +105,25 @@ def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
     }
     for key, is_set in needs_standard_rules.items():
         if is_set and workload.rules == "rlscheduler":
-            raise BadInputError(
-                key,
-                "does not go with workload.rules rlscheduler, whose figures are for the unchanged trace",
-                "remove it, or set workload.rules: standard",
-            )
+            problem = "does not go with workload.rules rlscheduler, whose figures are for the unchanged trace"
+            raise BadInputError(key, problem, "remove it, or set workload.rules: standard")
     needs_independent_jobs = {
         "decision.horizon": scenario.decision.tick_driven,
         "workload.resample": workload.resample != "never",
     }
     for key, is_set in needs_independent_jobs.items():
         if is_set and scenario.linked:
-            raise BadInputError(
-                "workload.dependencies",
-                f"value 'follow' does not go with {key}",
-                f"remove {key}, or set workload.dependencies: ignore",
-            )
+            problem = f"value 'follow' does not go with {key}"
+            remedy = f"remove {key}, or set workload.dependencies: ignore"
+            raise BadInputError("workload.dependencies", problem, remedy)
     if workload.resample == "never":
         return
     if scenario.episode.jobs is None and scenario.episode.max_ticks is None:
-        raise BadInputError(
-            "episode.jobs",
-            f"value None, the whole trace, does not go with workload.resample={workload.resample}",
-            "set a number of jobs, or workload.resample=never",
-        )
+        problem = f"value None, the whole trace, does not go with workload.resample={workload.resample}"
+        raise BadInputError("episode.jobs", problem, "set a number of jobs, or workload.resample=never")
     if DAY_S % scenario.cluster.tick_s:
-        raise BadInputError(
-            "cluster.tick_s",
-            f"value {scenario.cluster.tick_s}: workload.resample needs a day of whole ticks",
-            "set a divisor of 86400",
-        )
+        problem = f"value {scenario.cluster.tick_s}: workload.resample needs a day of whole ticks"
+        raise BadInputError("cluster.tick_s", problem, "set a divisor of 86400")
 
 
 def _with_estimates(limited: JobTable, jobs: JobTable, workload: SwfWorkload, scenario: Scenario) -> JobTable:
@@ -167,11 +152,7 @@ def _with_estimates(limited: JobTable, jobs: JobTable, workload: SwfWorkload, sc
 
 
 def _windows(scenario: Scenario, workload: SwfWorkload, trace: swf.Trace, counts: dict[str, int]) -> Windows:
-    """Windows of episodes in a trace; counts are of jobs over limits.
-
-    Raises:
-        BadInputError: the trace has no whole episode, or none at some offset.
-    """
+    """Windows of episodes in a trace; counts are of jobs over limits."""
     name = str(workload.file)
     rows, length, ticks = len(trace.jobs), scenario.episode.jobs, scenario.episode.max_ticks
     windows = Windows(trace.jobs.submit, length, ticks if length is None else None)
@@ -186,26 +167,17 @@ def _windows(scenario: Scenario, workload: SwfWorkload, trace: swf.Trace, counts
         return windows
     if not starts and windows.ticks is None:
         dropped = "".join(f", {key} {count}" for key, count in counts.items() if key.endswith("_dropped"))
-        raise BadInputError(
-            name,
-            f"{rows} jobs that fit the machine are less than an episode of {length}{dropped}",
-            f"set episode.jobs to at most {rows}, or null for the whole trace",
-        )
+        problem = f"{rows} jobs that fit the machine are less than an episode of {length}{dropped}"
+        raise BadInputError(name, problem, f"set episode.jobs to at most {rows}, or null for the whole trace")
     if not starts:
         lasts = windows.length(0, rows)
-        raise BadInputError(
-            name,
-            f"{lasts} ticks from its first to its last submit are less than an episode of {ticks}",
-            f"set episode.max_ticks to at most {lasts}",
-        )
+        problem = f"{lasts} ticks from its first to its last submit are less than an episode of {ticks}"
+        raise BadInputError(name, problem, f"set episode.max_ticks to at most {lasts}")
     for offset in scenario.episode.offsets:
         if not 0 <= offset < starts:
             span = f"{length or rows} jobs" if windows.ticks is None else f"{ticks} ticks"
-            raise BadInputError(
-                "episode.offsets",
-                f"value {offset}: no {span} from there on in {rows} jobs of {name}",
-                f"use 0..{starts - 1}",
-            )
+            problem = f"value {offset}: no {span} from there on in {rows} jobs of {name}"
+            raise BadInputError("episode.offsets", problem, f"use 0..{starts - 1}")
     return windows
 
 
@@ -222,9 +194,6 @@ def _training_rows(scenario: Scenario, workload: SwfWorkload, windows: Windows) 
     first, last = workload.training_jobs
     end = rows if last is None else last
     if not 0 <= first < end <= rows:
-        raise BadInputError(
-            "workload.training_jobs",
-            f"value [{first}, {last}] for {rows} jobs",
-            f"use rows 0 <= from < to <= {rows}",
-        )
+        problem = f"value [{first}, {last}] for {rows} jobs"
+        raise BadInputError("workload.training_jobs", problem, f"use rows 0 <= from < to <= {rows}")
     return first, end

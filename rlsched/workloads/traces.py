@@ -174,11 +174,8 @@ class TraceSource:
             row = self._random_row(evaluation_rng(index, seed), outside, "evaluation")
             return self.listed(row, index, seed)
         if index >= len(self.offsets):
-            raise BadInputError(
-                "episode.offsets",
-                f"has {len(self.offsets)} episodes, and number {index + 1} is requested",
-                "add offsets, or evaluate fewer episodes",
-            )
+            problem = f"has {len(self.offsets)} episodes, and number {index + 1} is requested"
+            raise BadInputError("episode.offsets", problem, "add offsets, or evaluate fewer episodes")
         return self.listed(self.offsets[index], index, seed)
 
     def listed(self, offset: int, index: int, seed: int) -> Episode:
@@ -221,11 +218,9 @@ class TraceSource:
         spans = [(first, end)] if purpose == "training" else [(0, first), (end, len(self.trace.jobs))]
         within = days.within(spans)
         if not np.diff(days.edges)[within].any():
-            raise BadInputError(
-                self.name,
-                f"has no whole day with a job for {purpose}, which workload.resample needs",
-                "set workload.resample=never, or other workload.training_jobs",
-            )
+            problem = f"has no whole day with a job for {purpose}, which workload.resample needs"
+            remedy = "set workload.resample=never, or other workload.training_jobs"
+            raise BadInputError(self.name, problem, remedy)
         return within
 
     def _resampled(
