@@ -10,11 +10,9 @@ from typing import Any
 
 import torch
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.learner.utils import make_target_network
 from ray.rllib.core.rl_module.apis import (
     TARGET_NETWORK_ACTION_DIST_INPUTS,
     InferenceOnlyAPI,
-    TargetNetworkAPI,
 )
 from ray.rllib.utils.schedules.scheduler import Scheduler
 from torch import Tensor, nn
@@ -22,7 +20,7 @@ from torch import Tensor, nn
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.critic import Critic, CriticView
-from rlsched.learn.networks.module import LogitScale, MaskedModule
+from rlsched.learn.networks.module import LogitScale, TargetedModule
 from rlsched.learn.networks.policies import SCORE_SCALE
 from rlsched.learn.networks.popart import PopArt
 from rlsched.sim.layout import Layout
@@ -59,7 +57,7 @@ class TwinCritic(nn.Module):
         self.worth.log.add_(log(factor))
 
 
-class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
+class RareModule(TargetedModule, InferenceOnlyAPI):
     """The policy, its twin critics, and target networks of all of them.
 
     `model_config` also holds the `settings` of the algorithm and the `rollout_temperature`.
@@ -69,6 +67,7 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         rollout_temperature: divides the logits of the policy; 1 while a dataset is read.
     """
 
+    targeted = ("policy", "critics")
     encoders = frozenset({CRITICS})
 
     def setup(self) -> None:
@@ -96,19 +95,10 @@ class RareModule(MaskedModule, TargetNetworkAPI, InferenceOnlyAPI):
         """Names of attributes that inference does not need."""
         return ["critics", "popart", "log_temperature", "target_policy", "target_critics"]
 
-    def make_target_networks(self) -> None:
-        """Copy the policy and its critics."""
-        self.target_policy = make_target_network(self.policy)
-        self.target_critics = make_target_network(self.critics)
-
     def every_critic(self) -> list[TwinCritic]:
         """Both online critics and both target critics."""
         critics = [*self.critics, *self.target_critics]
         return [critic for critic in critics if isinstance(critic, TwinCritic)]
-
-    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        """(network, target network) pairs."""
-        return [(self.policy, self.target_policy), (self.critics, self.target_critics)]
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Logits (batch, actions) of the target policy, and the lower Q of the two target critics.

@@ -6,7 +6,7 @@ RLlib sees one flat Box observation: the vector, the mask, and the clock of its 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -180,15 +180,21 @@ class ClonedModule(MaskedModule):
 
 
 class TargetedModule(MaskedModule, TargetNetworkAPI):
-    """`MaskedModule` with a target policy, for APPO."""
+    """`MaskedModule` with target networks: of the policy alone, for APPO.
+
+    The target network of `policy` is `target_policy`, and so on.
+    """
+
+    targeted: ClassVar[tuple[str, ...]] = ("policy",)  # networks that have a target network
 
     def make_target_networks(self) -> None:
-        """Copy the policy."""
-        self.target_policy = make_target_network(self.policy)
+        """Copy the networks."""
+        for name in self.targeted:
+            setattr(self, f"target_{name}", make_target_network(getattr(self, name)))
 
     def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
         """(network, target network) pairs."""
-        return [(self.policy, self.target_policy)]
+        return [(getattr(self, name), getattr(self, f"target_{name}")) for name in self.targeted]
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Masked logits (batch, actions) of the target policy."""
@@ -207,7 +213,7 @@ class LogitScale(nn.Module):
         return self.log.exp() * logits
 
 
-class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
+class QModule(TargetedModule, QNetAPI, InferenceOnlyAPI):
     """Dueling Q function on the networks of `MaskedModule` [Wang et al. 2016], for DQN.
 
     Q(s, a) = V(s) + c (logit(s, a) - mean of the legal logits), -inf for illegal actions. The critic alone
@@ -218,6 +224,8 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     `settings` the initial c, `logit_scale`.
     """
 
+    targeted = ("policy", "critic", "worth")
+
     def setup(self) -> None:
         """Build the networks and the schedule."""
         super().setup()
@@ -227,20 +235,6 @@ class QModule(MaskedModule, QNetAPI, TargetNetworkAPI, InferenceOnlyAPI):
     def get_non_inference_attributes(self) -> list[str]:
         """Names of attributes that inference does not need."""
         return ["critic", "worth", "target_policy", "target_critic", "target_worth"]
-
-    def make_target_networks(self) -> None:
-        """Copy all networks."""
-        self.target_policy = make_target_network(self.policy)
-        self.target_critic = make_target_network(self.critic)
-        self.target_worth = make_target_network(self.worth)
-
-    def get_target_network_pairs(self) -> list[tuple[nn.Module, nn.Module]]:
-        """(network, target network) pairs."""
-        return [
-            (self.policy, self.target_policy),
-            (self.critic, self.target_critic),
-            (self.worth, self.target_worth),
-        ]
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return {Columns.ACTIONS: self.policy(*self._split(batch)).argmax(dim=1)}
