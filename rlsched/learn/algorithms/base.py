@@ -26,42 +26,23 @@ ALGORITHMS: dict[str, Algorithm] = {}
 
 
 class Algorithm(ABC):
-    """Interface of an algorithm to the rest of the package; only `open_engine` imports ray and torch.
+    """Interface of an algorithm to the rest of the package; only `open_engine` imports ray and torch."""
 
-    Attributes:
-        name: value of the setting `algo`.
-        summary: description in a line of `rlsched algorithms`.
-        source: papers.
-        sections: name of a section of the training settings -> its class. The last section is the one that
-            no other algorithm has.
-        dataset: whether the algorithm learns from a dataset.
-        reads_rewards: whether it uses the rewards of a dataset, which must then be those of the scenario.
-        warm_starts: whether the policy may imitate a teacher first (`TrainConfig.warm_start`).
-        recurrent: whether it can train policies with an LSTM.
-        replicated: whether it compares replicas of an episode (`Sampling.replicas`).
-        within_limits: whether it keeps costs within their limits, by multipliers.
-        requires_limits: whether it refuses an objective without a cost with a limit.
-        engine: kind of its engine, and name of the engine's folder in a checkpoint.
-        default_steps: default decisions of a run.
-        default_runners: default number of remote runners.
-        clock_episodes: default number of validation episodes where the clock ends them.
-    """
-
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    source: ClassVar[str]
-    sections: ClassVar[dict[str, type[Frozen]]]
-    dataset: ClassVar[DatasetUse] = "none"
-    reads_rewards: ClassVar[bool] = True
-    warm_starts: ClassVar[bool] = False
-    recurrent: ClassVar[bool] = False
-    replicated: ClassVar[bool] = False
-    within_limits: ClassVar[bool] = False
-    requires_limits: ClassVar[bool] = False
-    engine: ClassVar[str] = "rllib"
-    default_steps: ClassVar[int] = 1_000_000
-    default_runners: ClassVar[int] = 0
-    clock_episodes: ClassVar[int] = 32
+    name: ClassVar[str]  # value of the setting `algo`
+    summary: ClassVar[str]  # description in a line of `rlsched algorithms`
+    source: ClassVar[str]  # papers
+    sections: ClassVar[dict[str, type[Frozen]]]  # of the training settings; no other algorithm has the last
+    dataset: ClassVar[DatasetUse] = "none"  # whether it learns from a dataset
+    reads_rewards: ClassVar[bool] = True  # it uses a dataset's rewards, which must be those of the scenario
+    warm_starts: ClassVar[bool] = False  # its policy may imitate a teacher first (`TrainConfig.warm_start`)
+    recurrent: ClassVar[bool] = False  # it can train policies with an LSTM
+    replicated: ClassVar[bool] = False  # it compares replicas of an episode (`Sampling.replicas`)
+    within_limits: ClassVar[bool] = False  # it keeps costs within their limits, by multipliers
+    requires_limits: ClassVar[bool] = False  # it refuses an objective without a cost with a limit
+    engine: ClassVar[str] = "rllib"  # kind of its engine, and the engine's folder in a checkpoint
+    default_steps: ClassVar[int] = 1_000_000  # decisions of a run
+    default_runners: ClassVar[int] = 0  # remote ones
+    clock_episodes: ClassVar[int] = 32  # default validation episodes where the clock ends them
 
     @property
     def section(self) -> str:
@@ -134,18 +115,11 @@ class RllibParts:
 
 
 class RllibAlgorithm(Algorithm):
-    """An algorithm that RLlib runs.
+    """An algorithm that RLlib runs."""
 
-    Attributes:
-        reports: figures of the learner for metrics.csv.
-        limit_reports: figures of each cost with a limit for metrics.csv.
-        whole_iterations: one training step is an iteration; else an iteration takes as many training steps as
-            its decisions need.
-    """
-
-    reports: ClassVar[tuple[str, ...]]
-    limit_reports: ClassVar[tuple[str, ...]] = ()
-    whole_iterations: ClassVar[bool] = False
+    reports: ClassVar[tuple[str, ...]]  # figures of the learner for metrics.csv
+    limit_reports: ClassVar[tuple[str, ...]] = ()  # figures of each cost with a limit for metrics.csv
+    whole_iterations: ClassVar[bool] = False  # an iteration is one training step, however many decisions
 
     @abstractmethod
     def parts(self) -> RllibParts:

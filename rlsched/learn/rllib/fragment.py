@@ -22,25 +22,15 @@ Observations = NDArray[np.float32]
 
 @dataclass(eq=False)
 class Ongoing:
-    """Unfinished episodes, which continue from one fragment to the next.
+    """Unfinished episodes, which continue from one fragment to the next."""
 
-    Attributes:
-        obs: (env, size) observations that wait for an action.
-        ids: of the episodes.
-        steps: (env,) decisions of each episode so far.
-        returns: (env,) sum of rewards of each episode so far.
-        began: (env,) start of each episode, in seconds of the process's clock.
-        states: recurrent states of the module, each (env, ...); empty without memory.
-        noop_draws: (env,) random numbers that decide on the no-op again; NaN where a new one is drawn.
-    """
-
-    obs: Observations
-    ids: list[str]
-    steps: IntArray
-    returns: FloatArray
-    began: FloatArray
-    states: dict[str, Any]
-    noop_draws: FloatArray
+    obs: Observations  # (env, size) that wait for an action
+    ids: list[str]  # (env,)
+    steps: IntArray  # (env,) decisions so far
+    returns: FloatArray  # (env,) sums of rewards so far
+    began: FloatArray  # (env,) starts, in seconds of the process's clock
+    states: dict[str, NDArray[Any]]  # recurrent states of the module, each (env, ...); empty without memory
+    noop_draws: FloatArray  # (env,) random numbers that decide on the no-op again; NaN: draw a new one
 
     @classmethod
     def start(cls, obs: Observations, states: dict[str, Any]) -> Ongoing:

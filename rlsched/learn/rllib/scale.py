@@ -53,19 +53,13 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Returns:
-    """Statistics of returns before training.
+    """Statistics of returns before training."""
 
-    Attributes:
-        scale: factor of rewards in training.
-        mean: mean scaled return from a decision on, the critic's initial estimate.
-        coming: mean and spread of each entry of the `coming` block; empty where it is not observed.
-        constraints: costs that have a limit.
-    """
-
-    scale: float = 1.0
-    mean: float = 0.0
+    scale: float = 1.0  # factor of rewards in training
+    mean: float = 0.0  # mean scaled return from a decision on, the critic's initial estimate
     coming: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-    constraints: tuple[Constraint, ...] = ()
+    """Mean and spread of each entry of the `coming` block; empty where it is not observed."""
+    constraints: tuple[Constraint, ...] = ()  # costs that have a limit
 
 
 UNKNOWN = Returns()
