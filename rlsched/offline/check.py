@@ -33,20 +33,13 @@ EARNED = "objective"
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of a shard; the first that is found.
-
-    Attributes:
-        shard: its file.
-        row: from 0, where it is a row that is wrong.
-        problem: what is wrong with it.
-    """
+    """The first problem of a shard, with the row, from 0, where it is in a row."""
 
     shard: str
     row: int | None
     problem: str
 
     def __str__(self) -> str:
-        """In one line."""
         return f"{self.shard}{'' if self.row is None else f', row {self.row}'}: {self.problem}"
 
 

@@ -17,6 +17,7 @@ from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.evaluate.policy_names import is_checkpoint
 from rlsched.files import checksum
+from rlsched.inputs import check_inputs
 from rlsched.offline.behavior import Loader, check_behaviors
 from rlsched.offline.folder import PACKAGES, VERSION, DatasetFolder, publish
 from rlsched.offline.manifest import MANIFEST, Doings, Manifest, read_manifest
@@ -74,7 +75,7 @@ def collect(
         doings, shards = Doings(), []
         if resume:
             folder.check_settings()
-            folder.check_inputs(inputs)
+            check_inputs(folder.path, inputs, "collect another dataset")
             shards = whole_shards(folder, doings)
         else:
             folder.check_free()

@@ -32,13 +32,11 @@ class Chunk:
     """Some rows in the order of their episodes, as arrays.
 
     Attributes:
-        names: of the episodes.
-        episode: (row,) which of them.
-        age: (row,) ticks since it began.
+        names: of the episodes; episode: (row,) which of them.
+        age: (row,) ticks since the episode began.
         group: (row,) of episodes.
-        others: the columns by name; (row,) or (row, width).
-        behaviors: names of the behavior policies.
-        behavior: (row,) which of them.
+        columns: by name; (row,) or (row, width).
+        behaviors: names of the behavior policies; behavior: (row,) which of them.
     """
 
     names: list[str]

@@ -151,13 +151,9 @@ class PolicySums:
             over=interval(fqe - earned),
             wis=interval(wis),
             effective=self.weighing.effective if weighted else 0.0,
-            agreement=self.agreement(),
+            agreement={name: float(same / rows) for name, (same, rows) in self.agreed.items() if rows},
             unlike=float(self.unlike[0] / self.unlike[1]),
         )
-
-    def agreement(self) -> dict[str, float]:
-        """Share of equal actions by behavior policy."""
-        return {name: float(same / rows) for name, (same, rows) in self.agreed.items() if rows}
 
     def _chances(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> FloatArray:
         return self.policy.probabilities(obs, mask, sample=self.sample)

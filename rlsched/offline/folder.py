@@ -10,7 +10,7 @@ from typing import Any
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone, write_whole
-from rlsched.inputs import INPUTS, check_inputs, save_inputs
+from rlsched.inputs import INPUTS, save_inputs
 from rlsched.json_files import with_checksum
 from rlsched.offline.card import CARD, card
 from rlsched.offline.manifest import MANIFEST, RECIPE, Doings, Manifest, check_public
@@ -145,14 +145,6 @@ class DatasetFolder:
         for name in SETTINGS:
             if was_edited(self.path / name):
                 raise edited(self.path / name, "collect another dataset; --steps may change with --resume")
-
-    def check_inputs(self, inputs: Mapping[str, str]) -> None:
-        """Check that the inputs are still those that the collection was started with.
-
-        Raises:
-            BadInputError: something has changed since.
-        """
-        check_inputs(self.path, inputs, "collect another dataset")
 
     def shard(self, number: int) -> Path:
         """Path of the shard with this number, whether it is there or not."""

@@ -147,18 +147,12 @@ class Layouts:
 
 
 class _Writing:
-    """Episodes on their way into shards.
+    """Writes episodes to shards.
 
     Attributes:
-        count: of them so far.
-        chances: all of them say how likely their choices were.
-        left_out: rows.
-        removed_blocks: privileged blocks that the source held.
-
-    Args:
-        dataset: that is written.
-        shape: of its columns.
-        layouts: of the observations that the source may hold.
+        count: episodes so far.
+        chances: all episodes have the probabilities of their actions.
+        left_out, removed_blocks: see `Imported`.
     """
 
     def __init__(self, dataset: NewDataset, shape: Shape, layouts: Layouts) -> None:

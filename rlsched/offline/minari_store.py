@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -185,7 +185,8 @@ def export_minari(
         disable_env_checker=True,
     )
     behaviors: list[str] = []
-    with _whole_or_not_at_all(place), warnings.catch_warnings():
+    with ExitStack() as stack, warnings.catch_warnings():
+        stack.callback(shutil.rmtree, place, ignore_errors=True)  # half a dataset would look like one
         warnings.filterwarnings("ignore", module=r"minari\.")  # no author is named, no other environment
         made = package.create_dataset_from_buffers(
             dataset_id=name,
@@ -197,16 +198,8 @@ def export_minari(
             requirements=[f"rlsched=={versions(('rlsched',))['rlsched']}"],
         )
         made.storage.update_episode_metadata([{BEHAVIOR: behavior} for behavior in behaviors])
+        stack.pop_all()  # the dataset is whole
     return place
-
-
-@contextmanager
-def _whole_or_not_at_all(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:  # also Ctrl-C: half a dataset would look like one
-        shutil.rmtree(place, ignore_errors=True)
-        raise
 
 
 def _buffers(

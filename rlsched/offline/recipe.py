@@ -41,17 +41,17 @@ def parse_behaviors(option: str, texts: Iterable[str]) -> tuple[Behavior, ...]:
     Raises:
         BadInputError: a share is no number above 0, nor a rule.
     """
-    return tuple(_behavior(option, text) for text in texts)
-
-
-def _behavior(option: str, text: str) -> Behavior:
-    name, rule, share = parse_spec(option, text, shares=True)
-    if rule is not None and rule not in PLACEMENTS:
-        known = ", ".join(PLACEMENTS)
-        problem = f"{text!r}: a recorded heuristic has no rule {rule!r}"
-        remedy = f"remove it: decision.action_rule decides; with a horizon use one of {known}"
-        raise BadInputError(option, problem, remedy)
-    return Behavior.model_validate({"policy": name, "rule": rule, "share": 1.0 if share is None else share})
+    behaviors = []
+    for text in texts:
+        name, rule, share = parse_spec(option, text, shares=True)
+        if rule is not None and rule not in PLACEMENTS:
+            known = ", ".join(PLACEMENTS)
+            problem = f"{text!r}: a recorded heuristic has no rule {rule!r}"
+            remedy = f"remove it: decision.action_rule decides; with a horizon use one of {known}"
+            raise BadInputError(option, problem, remedy)
+        settings = {"policy": name, "rule": rule, "share": 1.0 if share is None else share}
+        behaviors.append(Behavior.model_validate(settings))
+    return tuple(behaviors)
 
 
 def parse_share(option: str, text: str) -> tuple[str, float]:

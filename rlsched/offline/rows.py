@@ -37,13 +37,9 @@ class Rows:
     """Checks rows in order, each by itself and against the one before it.
 
     Attributes:
-        shape: of the dataset.
-        known: names of behaviours.
-        seen: episodes of the whole dataset that have been looked at.
-        count: rows so far.
-        lengths: rows of the episodes so far.
-        rewards: their sums.
-        behaviors: their behavior policies.
+        known: names of behavior policies.
+        known_episodes: of the whole dataset, as far as it has been read.
+        count: rows so far; lengths, rewards and behaviors are of the episodes so far.
     """
 
     shape: Shape

@@ -177,10 +177,7 @@ def _usable(columns: dict[str, FloatArray], repairs: Counter[str], rules: Rules)
 
     for name in OPTIONAL:
         columns[name] = np.where(columns[name] >= 0, columns[name], -1)  # nan too
-    columns["wait"] = np.where(
-        columns["wait"] <= 2**53, columns["wait"], -1
-    )  # an optional value: the job stays
-    for name in ("preceding", "think"):
+    for name in ("wait", "preceding", "think"):  # optional values: the job stays
         columns[name] = np.where(columns[name] <= 2**53, columns[name], -1)
     columns["processors"] = np.maximum(columns["allocated"], columns["processors"])
     beyond = np.any([np.abs(column) > 2**53 for column in columns.values()], axis=0)
@@ -276,8 +273,7 @@ def write(
     table[:, 16] = jobs.preceding
     table[:, 17] = np.where(jobs.think < 0, -1, jobs.think * tick_s)
     lines += [" ".join(map(str, row)) for row in table.tolist()]
-    data = ("\n".join(lines) + "\n").encode("utf-8")
-    _replace(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    _write_lines(path, lines)
 
 
 def rewrite(
@@ -315,9 +311,7 @@ def rewrite(
         else:
             fields = line.split(" ")
         output_lines.append(" ".join([fields[0], str(jobs.submit[k]), *fields[2:]]))
-    data = ("\n".join(output_lines) + "\n").encode("utf-8", "surrogateescape")
-    target = Path(target)
-    _replace(target, gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+    _write_lines(Path(target), output_lines)
 
 
 def _recounted(line: str, counts: Mapping[str, int]) -> str:
@@ -328,9 +322,10 @@ def _recounted(line: str, counts: Mapping[str, int]) -> str:
     return f"{match[1]}{counts[match[2].lower()]}"
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _write_lines(path: Path, lines: list[str]) -> None:
+    data = ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
     try:
-        write_whole(path, data)
+        write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
     except OSError as error:
         problem = f"cannot be written ({error.strerror})"
         raise BadInputError(str(path), problem, "give a folder that exists and is writable") from None

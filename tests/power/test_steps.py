@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlsched.power.steps import Steps
+from rlsched.power.model import Steps
 
 HOUR = 3600
 
