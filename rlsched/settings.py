@@ -79,6 +79,11 @@ class Frozen(BaseModel):
         warnings.warn(hint, RenamedSettingWarning, stacklevel=2)
         return present
 
+    def __eq__(self, value: object) -> bool:
+        """Equal settings, whether as written or as resolved."""
+        related = isinstance(value, type(self)) or isinstance(self, type(value))
+        return related and self.__dict__ == value.__dict__
+
     @classmethod
     def preset(cls, word: str) -> dict[str, Any] | None:
         """The settings of a preset, where a section is set to its name; None: no such preset."""

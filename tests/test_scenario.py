@@ -314,3 +314,33 @@ def test_a_misspelt_key_is_said_before_the_one_that_is_missing_for_it() -> None:
 def test_an_error_of_a_validator_says_the_same_by_itself() -> None:
     with pytest.raises(ValidationError, match="idle_w: value 3 is more than full_w 2; set at most that"):
         scenario.Resource(idle_w=3, full_w=2)
+
+
+def test_a_cluster_is_resolved_by_what_the_workload_knows() -> None:
+    gpus = scenario.Resource(name="gpus")
+    written = scenario.Cluster(resources=(scenario.Resource(), gpus.model_copy(update={"units": 4})))
+    cluster = written.resolve(64, "it")
+    assert cluster.units == [64, 4]
+    assert written.resolve(8, "it").resolve(64, "it").units == [8, 4]
+    with pytest.raises(BadInputError, match=r"^it: does not say how many processors the machine has"):
+        written.resolve(None, "it")
+    with pytest.raises(BadInputError, match=r"cluster.resources.1.units: value None: .* how much gpus"):
+        scenario.Cluster(resources=(scenario.Resource(units=1), scenario.Resource(name="gpus"))).resolve(
+            64, "it"
+        )
+    with pytest.raises(BadInputError, match=r"cluster.resources.0.units_per_node: value 8 is more than"):
+        scenario.Cluster(resources=(scenario.Resource(units_per_node=8),)).resolve(4, "it")
+
+
+def test_a_resolved_scenario_has_the_settings_and_the_text_of_one_as_written() -> None:
+    written = scenario.load("lublin-256")
+    resolved = written.resolve(written.cluster.resolve(None, "it"))
+    assert isinstance(resolved.public, scenario.ResolvedScenario)
+    assert (resolved, written, hash(resolved.cluster)) == (written, resolved, hash(written.cluster))
+    assert resolved.model_dump_json() == written.model_dump_json()
+    assert scenario.ResolvedScenario.model_validate_json(written.model_dump_json()) == resolved
+    assert resolved.model_copy(update={"name": "another"}) != written
+    open_machine = written.model_copy(update={"cluster": scenario.Cluster()})
+    assert open_machine != open_machine.resolve(scenario.Cluster().resolve(64, "it"))
+    with pytest.raises(ValidationError):
+        scenario.ResolvedScenario.model_validate(open_machine.model_dump(mode="json"))

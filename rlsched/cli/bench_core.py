@@ -92,7 +92,7 @@ def sequences(scenario: Scenario, seed: int) -> tuple[list[JobTable], list[int]]
     rng = np.random.default_rng(seed)
     source = _opened(scenario.model_copy(update={"episode": EpisodeSettings(jobs=JOBS)}))
     drawn = [source.training(rng).jobs for _ in range(SEQUENCES)]
-    return drawn, [int(resource.units or 0) for resource in source.cluster.resources]
+    return drawn, source.cluster.units
 
 
 def _opened(scenario: Scenario) -> Source:
@@ -136,11 +136,10 @@ def memory(scenario: Scenario, seed: int) -> Figure:
     scenario = _with_episodes(scenario)
     source = _opened(scenario)
     episode = source.training(np.random.default_rng(seed))
-    units = [int(resource.units or 0) for resource in source.cluster.resources]
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        sim = VectorSimulator(scenario, units, ENVS, source.max_jobs, draw_images=True)
+        sim = VectorSimulator(scenario, source.cluster.units, ENVS, source.max_jobs, draw_images=True)
         for env in range(ENVS):
             sim.load(env, episode.jobs, power=episode.power)
         held = tracemalloc.get_traced_memory()[0] - before
@@ -155,8 +154,7 @@ def decisions(scenario: Scenario, seconds: float, seed: int, reference: Referenc
     source = _opened(scenario)
     rng = np.random.default_rng(seed)
     episodes = [source.training(rng) for _ in range(SEQUENCES)]
-    units = [int(resource.units or 0) for resource in source.cluster.resources]
-    sim = VectorSimulator(scenario, units, ENVS, source.max_jobs, draw_images=True)
+    sim = VectorSimulator(scenario, source.cluster.units, ENVS, source.max_jobs, draw_images=True)
     actions = np.zeros(ENVS, np.int64)
     loaded = 0
 
@@ -186,7 +184,7 @@ def decisions(scenario: Scenario, seconds: float, seed: int, reference: Referenc
     fast = rate(steps, seconds)
     if reference is None:
         return Figure("decisions_per_s", _case(scenario), fast)
-    slow = reference.decisions(scenario, episodes[0], units, seconds, seed)
+    slow = reference.decisions(scenario, episodes[0], source.cluster.units, seconds, seed)
     return Figure("decisions_per_s", _case(scenario), fast, against=reference.name, ratio=fast / slow)
 
 

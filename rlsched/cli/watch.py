@@ -9,7 +9,7 @@ from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.selection import DIFFERENCE, Validation, limited_name
 from rlsched.report.words import described, number
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 
 
 class RichDisplay(ProgressBar):
@@ -25,7 +25,7 @@ class RichDisplay(ProgressBar):
         self._later: list[str] = []
         self.limits: Mapping[str, float] = {}
 
-    def prepare(self, scenario: Scenario, config: ResolvedConfig) -> None:
+    def prepare(self, scenario: ResolvedScenario, config: ResolvedConfig) -> None:
         """Print what is trained, before Ray and RLlib start."""
         self.config = config
         imitation = config.imitation(scenario)

@@ -30,8 +30,7 @@ class EpisodeFeed:
         source: of its episodes; by default it is opened from the scenario.
 
     Attributes:
-        scenario: with the units of every resource known.
-        units: of every resource.
+        scenario: resolved.
 
     Raises:
         BadInputError: the workload cannot be opened, or a baseline is not a known heuristic.
@@ -39,8 +38,7 @@ class EpisodeFeed:
 
     def __init__(self, scenario: Scenario, source: Source | None = None) -> None:
         self.source = open_source(scenario) if source is None else source
-        self.scenario = scenario.model_copy(update={"cluster": self.source.cluster})
-        self.units = [int(resource.units or 0) for resource in self.source.cluster.resources]
+        self.scenario = scenario.resolve(self.source.cluster)
         self._replayer: Replayer | None = None
         for name in scenario.objective.baseline:
             make_heuristic(
@@ -50,6 +48,11 @@ class EpisodeFeed:
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the replayer, which a copy creates when it needs one."""
         return self.__dict__ | {"_replayer": None}
+
+    @property
+    def units(self) -> list[int]:
+        """(resource,) units of the cluster."""
+        return self.scenario.cluster.units
 
     @property
     def max_jobs(self) -> int:

@@ -105,9 +105,9 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         on_illegal: Literal["replace", "raise"] = "replace",
         feed: EpisodeFeed | None = None,
     ) -> None:
-        whole = as_scenario(scenario)
+        self.feed = EpisodeFeed(as_scenario(scenario)) if feed is None else feed
+        whole = as_scenario(scenario).resolve(self.feed.scenario.cluster)
         self.scenario = whole.public
-        self.feed = EpisodeFeed(whole) if feed is None else feed
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.on_illegal = on_illegal

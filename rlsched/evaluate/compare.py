@@ -13,7 +13,7 @@ from rlsched.evaluate.policy import Policy
 from rlsched.evaluate.policy_names import COMMITTED
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 from rlsched.sim.metrics import Played, job_metrics, rlscheduler_metrics
 from rlsched.sim.simulator import effective_prices
 from rlsched.workloads.episodes import Episode
@@ -37,8 +37,7 @@ class Comparison:
 
 
 def compare(
-    scenario: Scenario,
-    units: Sequence[int],
+    scenario: ResolvedScenario,
     episodes: Sequence[Episode],
     policies: Sequence[Policy],
     *,
@@ -51,7 +50,6 @@ def compare(
 
     Args:
         scenario: to be simulated.
-        units: (resource,) units of the cluster.
         episodes: the same for all.
         policies: to compare.
         protocol: under rlscheduler, utilization is that of its rules.
@@ -59,7 +57,7 @@ def compare(
         seed: of the bootstrap.
         progress: called with 1 after each episode of each policy and seed.
     """
-    tick_s = scenario.cluster.tick_s
+    tick_s, units = scenario.cluster.tick_s, scenario.cluster.units
     results: list[EpisodeResult] = []
     prices = effective_prices(scenario)
     runs: dict[tuple[str, str], list[Played]] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from rlsched.evaluate.references import GREEDY_SJF, GREEDY_SJF_WITH_HORIZON
 from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, Table
 from rlsched.jobs import FloatArray
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 
 SPAN_LIMIT = 1.3
 """A result counts only up to this many times greedy sjf's mean schedule span."""
@@ -62,7 +62,7 @@ class Breach:
     seeds_breached: tuple[int, ...] = ()
 
 
-def hoarding_applies(scenario: Scenario) -> bool:
+def hoarding_applies(scenario: ResolvedScenario) -> bool:
     """Whether to check for hoarding: where the clock ends episodes, jobs delayed beyond it are lost."""
     return scenario.episode.end != "max_ticks"
 

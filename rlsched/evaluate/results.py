@@ -16,7 +16,7 @@ from rlsched.evaluate.statistics import (
     summarise,
     summarise_seeds,
 )
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 
 Protocol = Literal["rlscheduler"]
 
@@ -36,7 +36,7 @@ class Result:
         seeds: one row per metric of each policy that was trained with several seeds.
     """
 
-    scenario: Scenario
+    scenario: ResolvedScenario
     episodes: Sequence[EpisodeResult]
     summary: Sequence[SummaryRow]
     hoarding: Sequence[Breach]
@@ -48,7 +48,7 @@ class Result:
     @classmethod
     def of(
         cls,
-        scenario: Scenario,
+        scenario: ResolvedScenario,
         episodes: Sequence[EpisodeResult],
         *,
         protocol: Protocol | None = None,

@@ -9,7 +9,7 @@ from typing import Literal
 from rlsched.errors import BadInputError
 from rlsched.evaluate.compare import PROTOCOL_JOBS, PROTOCOL_OFFSETS, Comparison, compare
 from rlsched.evaluate.policy import Policy
-from rlsched.scenario import EpisodeSettings, Scenario, SwfWorkload
+from rlsched.scenario import EpisodeSettings, ResolvedScenario, Scenario, SwfWorkload
 from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
 from rlsched.workloads.episodes import Episode
 from rlsched.workloads.source import Source, TraceSource, open_source
@@ -81,8 +81,7 @@ class Session:
     """Episodes, cluster and scenario that policies run on.
 
     Attributes:
-        scenario: as it is run and can be run again: units of the cluster known, every job run to its end.
-        units: (resource,) units of the cluster.
+        scenario: as it is run and can be run again: resolved, every job run to its end.
         episodes: the same for all policies.
         seed: of the episodes and of the bootstrap.
         repairs: what was dropped or mended while loading jobs.
@@ -90,19 +89,22 @@ class Session:
         trace_rows: usable jobs of the trace, None where jobs are drawn.
     """
 
-    scenario: Scenario
-    units: list[int]
+    scenario: ResolvedScenario
     episodes: list[Episode]
     seed: int
     repairs: dict[str, int]
     protocol: Literal["rlscheduler"] | None
     trace_rows: int | None
 
+    @property
+    def units(self) -> list[int]:
+        """(resource,) units of the cluster."""
+        return self.scenario.cluster.units
+
     def run(self, policies: Sequence[Policy], progress: Callable[[int], None] = lambda _: None) -> Comparison:
         """Run every policy on every episode and compare."""
         return compare(
             self.scenario,
-            self.units,
             self.episodes,
             policies,
             protocol=self.protocol,
@@ -127,8 +129,7 @@ def open_session(scenario: Scenario, choice: Choice) -> Session:
     except BadInputError as error:
         raise _as_typed(error, choice) from None
     return Session(
-        scenario=scenario.model_copy(update={"cluster": source.cluster}),
-        units=[int(resource.units or 0) for resource in source.cluster.resources],
+        scenario=scenario.resolve(source.cluster),
         episodes=episodes,
         seed=seed,
         repairs=source.repairs,

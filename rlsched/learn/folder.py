@@ -31,7 +31,7 @@ from rlsched.files import Alone, write_whole
 from rlsched.inputs import INPUTS, check_inputs, save_inputs
 from rlsched.learn.checkpoints import MANIFEST, Checkpoints, Standing
 from rlsched.learn.config.training import ResolvedConfig, make_config, parse_config
-from rlsched.scenario import Scenario, parse
+from rlsched.scenario import ResolvedScenario, Scenario, parse
 from rlsched.scenario.combined_file import dump_combined
 from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
 from rlsched.versions import versions
@@ -80,7 +80,7 @@ class RunFolder:
                 "add --seeds N --resume, or name another --out folder",
             )
 
-    def create(self, scenario: Scenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
+    def create(self, scenario: ResolvedScenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
         """Begin a run.
 
         Args:
@@ -229,12 +229,12 @@ class RunFolder:
             if changed:
                 raise edited(path, "begin another run; --steps and --minutes may change with --resume")
 
-    def go_on(self, scenario: Scenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
+    def go_on(self, scenario: ResolvedScenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
         """Write the settings of a resumed run, which may be longer now, or have moved files."""
         save_inputs(self.path, inputs)
         self._write_settings(scenario, config)
 
-    def _write_settings(self, scenario: Scenario, config: ResolvedConfig) -> None:
+    def _write_settings(self, scenario: ResolvedScenario, config: ResolvedConfig) -> None:
         write_settings(self.path / SCENARIO, as_yaml(scenario))
         write_settings(self.path / TRAIN, dump_combined(scenario, config))
 

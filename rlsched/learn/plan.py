@@ -21,7 +21,7 @@ from rlsched.learn.selection import Validation
 from rlsched.learn.warm_start import check_teacher
 from rlsched.offline.check import check_for
 from rlsched.offline.manifest import MANIFEST, read_manifest
-from rlsched.scenario import EpisodeSettings, RelativeLimit, Scenario, files, rooted
+from rlsched.scenario import EpisodeSettings, RelativeLimit, ResolvedScenario, Scenario, files, rooted
 from rlsched.sim.layout import Layout
 from rlsched.sim.priorities import PRIORITIES
 
@@ -44,7 +44,7 @@ class Plan:
         trust: accept pickles in the checkpoint that this user has not signed.
     """
 
-    scenario: Scenario
+    scenario: ResolvedScenario
     config: ResolvedConfig
     initial_config: ResolvedConfig
     feed: EpisodeFeed
@@ -130,7 +130,7 @@ def whole(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, Resolve
     return feed, resolved
 
 
-def validation_of(scenario: Scenario, config: ResolvedConfig, feed: EpisodeFeed) -> Validation:
+def validation_of(scenario: ResolvedScenario, config: ResolvedConfig, feed: EpisodeFeed) -> Validation:
     """The episodes on which a run's policies are compared.
 
     Raises:
@@ -145,7 +145,7 @@ def validation_of(scenario: Scenario, config: ResolvedConfig, feed: EpisodeFeed)
     return Validation.of(scenario, feed.units, episodes, config.validation.metric, parts)
 
 
-def inputs_of(scenario: Scenario, config: ResolvedConfig) -> dict[str, str]:
+def inputs_of(scenario: ResolvedScenario, config: ResolvedConfig) -> dict[str, str]:
     """Checksums of a run's input files; a dataset's manifest has those of its files.
 
     Raises:
@@ -208,7 +208,7 @@ def check_devices(config: ResolvedConfig) -> None:
         )
 
 
-def check_limits(scenario: Scenario, config: ResolvedConfig) -> None:
+def check_limits(scenario: ResolvedScenario, config: ResolvedConfig) -> None:
     """Check that an algorithm that needs limits has some, and that its runners report costs.
 
     Raises:

@@ -25,7 +25,7 @@ from rlsched.learn.rllib.session import bundles, check_resources, session_for
 from rlsched.learn.selection import DIFFERENCE, Score, Validation, limited_name, margin_name
 from rlsched.learn.summary import Reason, Summary, reason_to_end
 from rlsched.learn.watchdog import StalledError, watchdog
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario, Scenario
 
 VALIDATED = (
     "bounded_slowdown",
@@ -40,7 +40,7 @@ STOPPING_MINUTES = 0.5
 class Display(Protocol):
     """Shows the progress of a run."""
 
-    def prepare(self, scenario: Scenario, config: ResolvedConfig) -> None:
+    def prepare(self, scenario: ResolvedScenario, config: ResolvedConfig) -> None:
         """Show the checked settings, before Ray and RLlib start."""
 
     def begin(self, standing: Standing, validation: Validation) -> None:

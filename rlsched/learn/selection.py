@@ -22,7 +22,7 @@ from rlsched.evaluate.policy import LearnedPolicy
 from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.pid import LimitCheck
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 from rlsched.sim.metrics import Played, job_metrics
 from rlsched.sim.simulator import Playable, effective_prices
 
@@ -73,7 +73,7 @@ class Validation:
         allowed: cost with a limit -> (episode,) the limit, as an amount.
     """
 
-    scenario: Scenario
+    scenario: ResolvedScenario
     units: Sequence[int]
     episodes: Sequence[Playable]
     metric: str
@@ -87,7 +87,7 @@ class Validation:
     @classmethod
     def of(
         cls,
-        scenario: Scenario,
+        scenario: ResolvedScenario,
         units: Sequence[int],
         episodes: Sequence[Playable],
         metric: str,
@@ -294,14 +294,18 @@ def margin_name(cost: str) -> str:
     return f"margin.{cost}"
 
 
-def by_sjf(scenario: Scenario, units: Sequence[int], episodes: Sequence[Playable]) -> dict[str, FloatArray]:
+def by_sjf(
+    scenario: ResolvedScenario, units: Sequence[int], episodes: Sequence[Playable]
+) -> dict[str, FloatArray]:
     """Metric -> (episode,) under greedy sjf, the reference of hoarding; on a horizon with placement `now`."""
     return measured(
         scenario, units, play_heuristic(references.greedy_sjf(scenario), scenario, units, episodes)
     )
 
 
-def measured(scenario: Scenario, units: Sequence[int], played: Sequence[Played]) -> dict[str, FloatArray]:
+def measured(
+    scenario: ResolvedScenario, units: Sequence[int], played: Sequence[Played]
+) -> dict[str, FloatArray]:
     """Metric -> (episode,) values."""
     tick_s, prices = scenario.cluster.tick_s, effective_prices(scenario)
     results = [job_metrics(run, units, tick_s, prices) for run in played]

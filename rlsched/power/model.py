@@ -14,7 +14,7 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.power import table
 from rlsched.power.series import PowerSeries
 from rlsched.reading import read_once
-from rlsched.scenario import Cluster, Power
+from rlsched.scenario import Power, ResolvedCluster
 
 GENERATED_YEAR = Path(__file__).with_name("generated-year.csv.gz")
 """The file of scenarios without one: synthetic weather, made by `datasets/make_power_year.py`."""
@@ -110,14 +110,14 @@ def _recorded(steps: Steps, tick_s: int, rng: np.random.Generator, ticks: int) -
     return supply, carbon
 
 
-def open_power(power: Power, cluster: Cluster) -> PowerModel:
+def open_power(power: Power, cluster: ResolvedCluster) -> PowerModel:
     """Open the power model of a scenario.
 
     A file that has not changed since this process read it is not read again.
 
     Args:
         power: of the scenario.
-        cluster: with the units of each resource known.
+        cluster: on whose full draw the supply depends.
 
     Raises:
         BadInputError: the file cannot be read or scaled, or the cluster draws nothing.
@@ -134,24 +134,18 @@ def open_power(power: Power, cluster: Cluster) -> PowerModel:
     return PowerModel(full_w, partial(_constant if power.kind == "constant" else _synthetic, power, full_w))
 
 
-def full_draw_w(cluster: Cluster, utilization: float) -> float:
+def full_draw_w(cluster: ResolvedCluster, utilization: float) -> float:
     """Watts of a cluster with jobs on all units, at this utilization of each.
 
     Source: [Venkataswamy 2023, eq. 4.1]: idle + (full - idle) x utilization per unit.
-
-    Raises:
-        BadInputError: the units of a resource are not known.
     """
     total = 0.0
-    for number, resource in enumerate(cluster.resources):
-        if resource.units is None:
-            problem = "is unknown, and so is its power draw"
-            raise BadInputError(f"cluster.resources.{number}.units", problem, "set it")
+    for resource in cluster.resources:
         total += resource.units * (resource.idle_w + (resource.full_w - resource.idle_w) * utilization)
     return total
 
 
-def _open_series(power: Power, cluster: Cluster, full_w: float) -> PowerModel:
+def _open_series(power: Power, cluster: ResolvedCluster, full_w: float) -> PowerModel:
     path = GENERATED_YEAR if power.file is None else power.file
     peaks_kw = {"wind": power.wind_kw, "solar": power.solar_kw}
     peaks = {role: full_w if kw is None else kw * 1000 for role, kw in peaks_kw.items()}

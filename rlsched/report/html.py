@@ -173,8 +173,7 @@ def _facts(result: Result) -> dict[str, str]:
     scenario = result.scenario
     episode_units = [episode.units for episode in result.episodes if episode.units is not None]
     units = [sizes(resource_units) for resource_units in zip(*episode_units, strict=True)] or [
-        "as the trace says" if resource.units is None else f"{resource.units:,}"
-        for resource in scenario.cluster.resources
+        f"{count:,}" for count in scenario.cluster.units
     ]
     resources = ", ".join(
         f"{resource.name}: {many}" for resource, many in zip(scenario.cluster.resources, units, strict=True)

@@ -3,14 +3,14 @@
 `scenario` has the whole object, `loading` reads it.
 """
 
-from rlsched.scenario.cluster import Cluster, Resource
+from rlsched.scenario.cluster import Cluster, ResolvedCluster, ResolvedResource, Resource
 from rlsched.scenario.decision import Admission, Decision
 from rlsched.scenario.episode import EpisodeSettings
 from rlsched.scenario.loading import as_scenario, files, load, names, parse, rooted
 from rlsched.scenario.objective import OBJECTIVE_PRESETS, Limit, Objective, RelativeLimit
 from rlsched.scenario.observation import PRIVILEGED, Observation, ObservationBlock
 from rlsched.scenario.power import Battery, Power, PowerColumns
-from rlsched.scenario.scenario import Scenario
+from rlsched.scenario.scenario import ResolvedScenario, Scenario
 from rlsched.scenario.terms import CostTerm, Term
 from rlsched.scenario.workload import (
     Enrichment,
@@ -54,6 +54,9 @@ __all__ = [
     "Power",
     "PowerColumns",
     "RelativeLimit",
+    "ResolvedCluster",
+    "ResolvedResource",
+    "ResolvedScenario",
     "Resource",
     "Scenario",
     "SwfWorkload",

@@ -6,11 +6,11 @@ fields or in their descriptions; unknown keys are refused.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from rlsched.scenario.cluster import Cluster
+from rlsched.scenario.cluster import Cluster, ResolvedCluster
 from rlsched.scenario.decision import Decision
 from rlsched.scenario.episode import EpisodeSettings
 from rlsched.scenario.objective import Objective
@@ -99,8 +99,13 @@ class Scenario(Frozen):
                     f"set at least {longest}, or shorter jobs",
                 )
 
+    def resolve(self, cluster: ResolvedCluster) -> ResolvedScenario:
+        """The scenario on a machine whose units are known, see `Cluster.resolve`."""
+        values = dict(self) | {"cluster": cluster}
+        return ResolvedScenario.model_construct(self.model_fields_set | {"cluster"}, **values)
+
     @property
-    def public(self) -> Scenario:
+    def public(self) -> Self:
         """The scenario of a policy: without the privileged blocks of the observation."""
         observation = self.observation.public
         if observation is self.observation:
@@ -148,3 +153,9 @@ class Scenario(Frozen):
             if self.power is None and term in terms_that_need("power"):
                 remedy = "add power ('power: {}' has it always there), or take another term"
                 raise SettingError(f"objective.{kind}.{term}", "is counted only with power", remedy)
+
+
+class ResolvedScenario(Scenario):
+    """A scenario whose cluster is resolved: the units of every resource are known."""
+
+    cluster: ResolvedCluster

@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from rlsched.jobs import JobTable
-from rlsched.scenario import Cluster, Enrichment
+from rlsched.scenario import Enrichment, ResolvedCluster
 from rlsched.workloads.machine import largest_demand
 from rlsched.workloads.random_arrivals import draw_qos
 
 
-def enrich(jobs: JobTable, enrichment: Enrichment, cluster: Cluster) -> JobTable:
+def enrich(jobs: JobTable, enrichment: Enrichment, cluster: ResolvedCluster) -> JobTable:
     """Add demands of all resources but the first, uniform on 0..max_demand x units, and qos.
 
     Every column has its own random stream, row after row. So the values of a job do not depend on its

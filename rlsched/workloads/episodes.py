@@ -10,7 +10,7 @@ import numpy as np
 
 from rlsched.jobs import JobTable
 from rlsched.power.series import PowerSeries
-from rlsched.scenario import Cluster, Scenario
+from rlsched.scenario import ResolvedCluster, Scenario
 
 if TYPE_CHECKING:
     from rlsched.power.model import PowerModel
@@ -57,7 +57,7 @@ class Source(Protocol):
     """A source of episodes."""
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ResolvedCluster:
         """The machine, with the units of every resource."""
 
     @property
@@ -133,7 +133,7 @@ def evaluation_power_rng(index: int, seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def open_supply(scenario: Scenario, cluster: Cluster) -> Supply | None:
+def open_supply(scenario: Scenario, cluster: ResolvedCluster) -> Supply | None:
     """Open the power model of a scenario; None: it has no power."""
     if scenario.power is None:
         return None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
-from rlsched.scenario import Resource, SwfWorkload
+from rlsched.scenario import ResolvedResource, SwfWorkload
 from rlsched.workloads.machine import share_of, usable_units
 
 
@@ -55,7 +55,7 @@ class Limit:
 
 
 def within_limits(
-    jobs: JobTable, resource: Resource, workload: SwfWorkload, horizon: int | None, name: str
+    jobs: JobTable, resource: ResolvedResource, workload: SwfWorkload, horizon: int | None, name: str
 ) -> tuple[JobTable, dict[str, int]]:
     """Drop or scale jobs that are too large or too long, as the workload has it.
 
@@ -90,7 +90,7 @@ def within_limits(
     return jobs, counts
 
 
-def _limits(resource: Resource, workload: SwfWorkload, horizon: int | None) -> list[Limit]:
+def _limits(resource: ResolvedResource, workload: SwfWorkload, horizon: int | None) -> list[Limit]:
     """All limits that apply, in the order of their checks."""
     cut = "set workload.oversized=scale to cut jobs down to it"
     usable, node = usable_units(resource), resource.units_per_node or 1

@@ -9,49 +9,13 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
-from rlsched.scenario import Cluster, Resource
-from rlsched.scenario.bounds import MOST_UNITS
+from rlsched.scenario import Cluster, ResolvedResource
 
 
-def resolved(cluster: Cluster, known: int | None, where: str) -> Cluster:
-    """Fill in the units of every resource, from the scenario or else from the workload.
-
-    Args:
-        cluster: of the scenario.
-        known: units of the first resource in the workload; None: unknown.
-        where: name of the workload in errors.
-
-    Raises:
-        BadInputError: units are unknown, too many, or less than a node.
-    """
-    resources = [
-        _resolved(resource, k, known if k == 0 else None, where)
-        for k, resource in enumerate(cluster.resources)
-    ]
-    return cluster.model_copy(update={"resources": tuple(resources)})
-
-
-def _resolved(resource: Resource, k: int, known: int | None, where: str) -> Resource:
-    key = f"cluster.resources.{k}"
-    units = resource.units or known
-    if units is None and k > 0:
-        problem = f"value None: a workload does not say how much {resource.name} there is"
-        raise BadInputError(f"{key}.units", problem, f"add --set {key}.units=N")
-    if units is None:
-        problem = f"does not say how many {resource.name} the machine has"
-        raise BadInputError(where, problem, f"add --set {key}.units=N")
-    if units > MOST_UNITS:
-        raise BadInputError(f"{key}.units", f"value {units}", f"use at most {MOST_UNITS}")
-    if (resource.units_per_node or 1) > units:
-        problem = f"value {resource.units_per_node} is more than the {units} units of the machine"
-        raise BadInputError(f"{key}.units_per_node", problem, "set a smaller one")
-    return resource.model_copy(update={"units": units})
-
-
-def usable_units(resource: Resource) -> int:
+def usable_units(resource: ResolvedResource) -> int:
     """Units in whole nodes: a part of a node runs no job."""
     node = resource.units_per_node or 1
-    return (resource.units or 0) // node * node
+    return resource.units // node * node
 
 
 def share_of(units: int, share: float) -> int:
@@ -59,11 +23,11 @@ def share_of(units: int, share: float) -> int:
     return floor(share * units + 1e-9)
 
 
-def largest_demand(resource: Resource, share: float, where: str) -> int:
+def largest_demand(resource: ResolvedResource, share: float, where: str) -> int:
     """Whole units in a share of a resource.
 
     Args:
-        resource: with its units.
+        resource: of the cluster.
         share: of them.
         where: the setting with the share.
 

@@ -10,12 +10,12 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.jobs import JobTable
 from rlsched.scenario import (
-    Cluster,
     LublinWorkload,
     MixtureWorkload,
     ModelWorkload,
     Part,
     PoissonWorkload,
+    ResolvedCluster,
     Scenario,
 )
 from rlsched.workloads.episodes import (
@@ -31,7 +31,6 @@ from rlsched.workloads.episodes import (
 from rlsched.workloads.machine import (
     at_requested,
     check_one_resource,
-    resolved,
     usable_units,
     whole_nodes,
 )
@@ -53,7 +52,7 @@ class ModelSource:
         supply: draws the power; None: no power.
     """
 
-    cluster: Cluster
+    cluster: ResolvedCluster
     model: Model
     max_jobs: int
     ticks: int | None = None
@@ -98,7 +97,7 @@ def open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) ->
     Raises:
         BadInputError: settings of the scenario do not go with the model.
     """
-    cluster = resolved(scenario.cluster, None, f"workload: the {workload.kind} model")
+    cluster = scenario.cluster.resolve(None, f"workload: the {workload.kind} model")
     jobs, ticks = scenario.episode.jobs, scenario.episode.max_ticks
     if jobs is None and ticks is None:
         problem = "value None: a model draws any number of jobs"
@@ -109,11 +108,12 @@ def open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) ->
         raise BadInputError("episode.offsets", problem, "remove them")
     model: Model
     if isinstance(workload, MixtureWorkload):
-        largest = max((part.units or 0) for part in workload.parts)
-        if all(part.units for part in workload.parts) and largest != cluster.resources[0].units:
+        sizes = [part.units for part in workload.parts if part.units is not None]
+        largest = max(sizes, default=0)
+        if len(sizes) == len(workload.parts) and largest != cluster.units[0]:
             raise BadInputError(
                 "cluster.resources.0.units",
-                f"value {cluster.resources[0].units}, and the largest of workload.parts.N.units is {largest}",
+                f"value {cluster.units[0]}, and the largest of workload.parts.N.units is {largest}",
                 f"set it to {largest}, or remove the units of a part",
             )
         models = tuple(_part(scenario, part, cluster, k) for k, part in enumerate(workload.parts))
@@ -129,7 +129,7 @@ def open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) ->
     )
 
 
-def _part(scenario: Scenario, part: Part, cluster: Cluster, number: int) -> Model:
+def _part(scenario: Scenario, part: Part, cluster: ResolvedCluster, number: int) -> Model:
     """The model of a part of a mixture, on its own cluster if it has one."""
     if part.units is None:
         return _model(scenario, part.workload, cluster)
@@ -138,7 +138,7 @@ def _part(scenario: Scenario, part: Part, cluster: Cluster, number: int) -> Mode
         raise BadInputError(where, "does not go with several cluster.resources", "keep one resource")
     (resource,) = cluster.resources
     least = resource.units_per_node or 1
-    if not least <= part.units <= (resource.units or 0):
+    if not least <= part.units <= resource.units:
         problem = f"value {part.units}"
         remedy = f"use {least} to {resource.units}, which are cluster.resources.0.units"
         raise BadInputError(where, problem, remedy)
@@ -149,7 +149,7 @@ def _part(scenario: Scenario, part: Part, cluster: Cluster, number: int) -> Mode
     return AdjustedModel(model, cluster.tick_s, units=part.units)
 
 
-def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Model:
+def _model(scenario: Scenario, workload: ModelWorkload, cluster: ResolvedCluster) -> Model:
     model: Model
     horizon = scenario.decision.horizon
     if isinstance(workload, LublinWorkload):
@@ -166,7 +166,7 @@ def _model(scenario: Scenario, workload: ModelWorkload, cluster: Cluster) -> Mod
     return AdjustedModel(model, cluster.tick_s, workload.estimates, horizon)
 
 
-def _lublin(workload: LublinWorkload, cluster: Cluster, horizon: int | None) -> LublinJobs:
+def _lublin(workload: LublinWorkload, cluster: ResolvedCluster, horizon: int | None) -> LublinJobs:
     check_one_resource(cluster, "keep one resource")
     jobs = LublinJobs.of(workload, usable_units(cluster.resources[0]), cluster.tick_s)
     if horizon is not None and jobs.longest > horizon:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import LEAST_QOS, FloatArray, IntArray, JobTable
-from rlsched.scenario import Cluster, Enrichment, MaoWorkload, PoissonWorkload
+from rlsched.scenario import Enrichment, MaoWorkload, PoissonWorkload, ResolvedCluster
 from rlsched.workloads.machine import largest_demand, share_of, usable_units
 
 Span = tuple[int, int]
@@ -65,7 +65,7 @@ class PoissonModel:
     rate: float
 
     @classmethod
-    def of(cls, workload: PoissonWorkload, cluster: Cluster) -> PoissonModel:
+    def of(cls, workload: PoissonWorkload, cluster: ResolvedCluster) -> PoissonModel:
         """Build the model at the rate that makes offered work = load x capacity of the most loaded resource.
 
         That is: load = expected units x expected runtime x rate / units. Units are requested ones, before
@@ -159,7 +159,7 @@ class MaoModel:
     minor: tuple[Span, ...]
 
     @classmethod
-    def of(cls, workload: MaoWorkload, cluster: Cluster) -> MaoModel:
+    def of(cls, workload: MaoWorkload, cluster: ResolvedCluster) -> MaoModel:
         """Build the model on a cluster; shares are rounded to whole units, at least one.
 
         Args:

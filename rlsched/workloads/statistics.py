@@ -171,7 +171,7 @@ def sample(name: str, scenario: Scenario, jobs: int, seed: int) -> Sample:
     return Sample(
         name=name,
         tables=[source.evaluation(k, seed).jobs for k in range(PARTS if mixed else 1)],
-        units=int(source.cluster.resources[0].units or 0),
+        units=source.cluster.units[0],
         tick_s=scenario.cluster.tick_s,
         clock_s=clock_s % DAY_S,
     )

@@ -19,7 +19,6 @@ from rlsched.workloads.limits import within_limits
 from rlsched.workloads.machine import (
     at_requested,
     check_one_resource,
-    resolved,
     usable_units,
     whole_nodes,
 )
@@ -47,7 +46,7 @@ def open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
         check_one_resource(scenario.cluster, "keep one resource, or add workload.enrich")
     name = str(workload.file)
     trace = read_once(swf.read, workload.file, rules=workload.rules, tick_s=scenario.cluster.tick_s)
-    cluster = resolved(scenario.cluster, trace.processors, name)
+    cluster = scenario.cluster.resolve(trace.processors, name)
     _check_rules(scenario, workload)
     trace = replace(trace, jobs=_independent(trace.jobs)) if not scenario.linked else trace
     jobs = trace.jobs if workload.enrich is None else enrich(trace.jobs, workload.enrich, cluster)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
-from rlsched.scenario import Cluster
+from rlsched.scenario import ResolvedCluster
 from rlsched.workloads.days import Days
 from rlsched.workloads.episodes import (
     Episode,
@@ -120,7 +120,7 @@ class TraceSource:
         resample_evaluation: evaluation episodes without offsets are resampled, too.
     """
 
-    cluster: Cluster
+    cluster: ResolvedCluster
     trace: Trace
     name: str
     windows: Windows

@@ -16,6 +16,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlsched import scenario
 from rlsched.envs.env import SchedulingEnv
+from rlsched.envs.episodes import EpisodeFeed
 from rlsched.envs.vector import SchedulingVectorEnv
 from rlsched.jobs import JobTable
 from rlsched.scenario import PRIVILEGED, ObservationBlock, Scenario, names
@@ -59,7 +60,7 @@ def test_make_takes_another_scenario(trace: Scenario) -> None:
     env = gymnasium.make("rlsched/lublin-256", scenario=trace, flat=True)
     obs, info = env.reset(seed=1)
     assert env.observation_space.contains(obs)
-    assert env.unwrapped.scenario == trace.public
+    assert env.unwrapped.scenario == EpisodeFeed(trace).scenario.public
     assert info == {}
 
 

@@ -114,7 +114,9 @@ def session() -> Session:
 @pytest.fixture(scope="module")
 def windy(session: Session) -> History:
     return record(
-        HeuristicPolicy("sjf", "now", scenario=session.scenario), session.episodes[0], session.units
+        HeuristicPolicy("sjf", "now", scenario=session.scenario),
+        session.episodes[0],
+        session.units,
     )
 
 

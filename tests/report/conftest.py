@@ -6,7 +6,7 @@ import pytest
 from rlsched.evaluate.results import Result
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.report.gantt import Schedule
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 from rlsched.sim.metrics import Played, job_metrics
 from tests.report.examples import PROCESSORS, first_fit, make_jobs
 
@@ -49,7 +49,12 @@ def result() -> Result:
             ),
         ):
             episodes.append(EpisodeResult(policy, backfill, k, 1, 100 * k, plain | change, learned))
-    scenario = Scenario.model_validate(
-        {"name": "a<b>", "description": '5 > 3 & "quotes"', "workload": {"kind": "lublin"}}
+    scenario = ResolvedScenario.model_validate(
+        {
+            "name": "a<b>",
+            "description": '5 > 3 & "quotes"',
+            "workload": {"kind": "lublin"},
+            "cluster": {"resources": [{"units": 256}]},
+        }
     )
     return Result.of(scenario, episodes, repairs={"zero_runtime_dropped": 1234, "nothing": 0})

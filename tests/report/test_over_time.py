@@ -46,7 +46,11 @@ def opened(*settings: str) -> Session:
 
 def played(session: Session, *rules: str) -> list[History]:
     return [
-        record(HeuristicPolicy("sjf", rule, scenario=session.scenario), session.episodes[0], session.units)
+        record(
+            HeuristicPolicy("sjf", rule, scenario=session.scenario),
+            session.episodes[0],
+            session.units,
+        )
         for rule in rules
     ]
 

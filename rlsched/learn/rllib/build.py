@@ -16,7 +16,7 @@ from rlsched.learn.rllib.dataset import Dataset
 from rlsched.learn.rllib.runner import BatchedEnvRunner
 from rlsched.learn.rllib.sampling import ENV_NAME, DomainMetrics, TrainingVectorEnv
 from rlsched.learn.rllib.scale import UNKNOWN, Returns
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 from rlsched.settings import Frozen
 from rlsched.sim.layout import Layout
 
@@ -27,7 +27,7 @@ PROBE_S = 1.0
 """Seconds that RLlib waits for other restarted runners once one is back."""
 
 
-def reports_of(config: ResolvedConfig, scenario: Scenario) -> tuple[str, ...]:
+def reports_of(config: ResolvedConfig, scenario: ResolvedScenario) -> tuple[str, ...]:
     """Names of the learner's figures in metrics.csv, in the order of their columns."""
     algorithm = rllib_algorithm(config)
     limited = [
@@ -54,7 +54,7 @@ def column(constraint: str, figure: str) -> str:
 
 
 def build_config(
-    scenario: Scenario,
+    scenario: ResolvedScenario,
     config: ResolvedConfig,
     num_resources: int,
     iteration: int = 0,
@@ -143,7 +143,7 @@ def _sampling(
 
 def _from_dataset(
     parts: RllibParts,
-    scenario: Scenario,
+    scenario: ResolvedScenario,
     config: ResolvedConfig,
     num_resources: int,
     before: int,

@@ -14,7 +14,7 @@ from rlsched.envs.vector import Arrays, SchedulingVectorEnv
 from rlsched.evaluate.costs import allowed, limited_costs
 from rlsched.jobs import IntArray
 from rlsched.learn.rllib.scale import training_costs
-from rlsched.scenario import Scenario
+from rlsched.scenario import ResolvedScenario
 from rlsched.scenario.terms import TERMS
 from rlsched.workloads.episodes import Episode
 
@@ -79,7 +79,7 @@ class TrainingVectorEnv(SchedulingVectorEnv):
     """
 
     def __init__(self, context: Any) -> None:
-        scenario = Scenario.model_validate(context["scenario"])
+        scenario = ResolvedScenario.model_validate(context["scenario"])
         envs = int(context.get("num_envs", 1))
         super().__init__(scenario, envs, flat=True, privileged=True, on_illegal="raise")
         self._privileged = None  # they are in the observation, not in info
