@@ -12,13 +12,7 @@ from rlsched.sim.state import JOB_MASK
 
 
 def simulated_state(sim: VectorSimulator, env: int, jobs: JobTable) -> ClusterState:
-    """The state of a simulated cluster in seconds and units; job names are their ids.
-
-    Args:
-        sim: waits for an action in this environment.
-        env: index of the environment.
-        jobs: of its episode.
-    """
+    """The state of an environment that waits for an action, in seconds and units; job names are their ids."""
     return _Environment(sim, env, jobs).state()
 
 

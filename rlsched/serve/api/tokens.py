@@ -56,10 +56,7 @@ def tokens_of(path: Path | None) -> list[str]:
 
 
 class Tokens:
-    """The present tokens of a file.
-
-    Args:
-        path: of the file; None: no token is needed.
+    """The present tokens of a file; without a file, no token is needed.
 
     Raises:
         BadInputError: see `tokens_of`.

@@ -47,12 +47,8 @@ class GateResult(msgspec.Struct, frozen=True):
 def evaluate_gate(policy: NetworkPolicy, folder: Path, gate: Gate) -> GateResult:
     """Compare a policy with heuristics on the last jobs of a trace.
 
-    An earlier result for the same policy, trace and settings is read from the policy's folder.
-
-    Args:
-        policy: trained policy.
-        folder: of the policy; the result is written there if possible.
-        gate: the trace, and how much of it is played.
+    An earlier result for the same policy, trace and settings is read from the policy's folder; a new one is
+    written there if possible.
 
     Raises:
         BadInputError: the trace cannot be read, is too short, or is not for such a policy.

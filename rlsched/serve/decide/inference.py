@@ -33,13 +33,12 @@ from rlsched.sim.snapshot import (
     MAY_START,
     NOT_ENOUGH_FREE,
     NOT_LONG_ENOUGH,
+    RESERVE,
     RUNNING,
 )
 from rlsched.sim.snapshot_simulator import SnapshotSimulator
 
 ACTIONS = ("start", "reserve", "plan", "suspend")  # by the numbers of the core
-
-RESERVE = ACTIONS.index("reserve")
 
 REASONS = {
     MAY_START: ("may_start", "it could start, and was not chosen"),

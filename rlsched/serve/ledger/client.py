@@ -39,11 +39,7 @@ class LedgerClient(Protocol):
         """Metrics of all replicas, in Prometheus' text format."""
 
     async def page_data(self, cluster: str | None) -> PageData:
-        """Recent records.
-
-        Raises:
-            LedgerAwayError: the ledger does not answer.
-        """
+        """Recent records, or a `LedgerAwayError` if the ledger does not answer."""
 
 
 class RayLedgerClient:

@@ -124,11 +124,7 @@ class ServiceLog:
 
 
 class Journal:
-    """Writes the lines; a killed process leaves at most half of the last one.
-
-    Args:
-        folder: of the files; existing ones stay as they are.
-    """
+    """Writes lines into new files of a folder; a killed process leaves at most half of the last line."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -175,11 +171,7 @@ def _number(path: Path) -> int:
 
 
 def read_journal(folder: Path, cluster: str | None = None) -> PageData:
-    """Read the newest records for a page.
-
-    Args:
-        folder: of the journal.
-        cluster: on the page; None: the newest.
+    """Read the newest records for the page of a cluster; None: of the newest one.
 
     Raises:
         BadInputError: there is no journal, or a line is damaged.
