@@ -79,9 +79,7 @@ class Judgement:
     """Estimates of all policies from one dataset.
 
     Attributes:
-        gamma: discount per tick.
         recorded: return of an episode under the behavior policies.
-        policies: estimates by name of the policy.
         chances: whether the dataset has the probabilities of its actions, which `wis` needs.
     """
 

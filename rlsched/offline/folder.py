@@ -1,21 +1,26 @@
-"""The folder of a dataset."""
+"""The folder of a dataset: a collection that can be resumed, or a dataset made in one go."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from rlsched.errors import BadInputError
-from rlsched.files import Alone, write_whole
+from rlsched.files import Alone, hidden, write_whole
 from rlsched.inputs import INPUTS, save_inputs
 from rlsched.json_files import with_checksum
 from rlsched.offline.card import CARD, card
 from rlsched.offline.manifest import MANIFEST, RECIPE, Doings, Manifest, check_public
 from rlsched.offline.recipe import Recipe
-from rlsched.offline.shards import ENDING, Shard, open_shard, shard_name
+from rlsched.offline.record import EpisodeSummary
+from rlsched.offline.shards import ENDING, Shard, ShardWriter, open_shard, shard_name
 from rlsched.scenario import Scenario, parse
 from rlsched.settings import validate
 from rlsched.settings_files import as_json, as_yaml, edited, read_text, read_yaml, was_edited, write_settings
@@ -87,10 +92,7 @@ class DatasetFolder:
         made = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            held = Alone(self.path)
-        except BlockingIOError:
-            problem = "is being written by another process"
-            raise BadInputError(str(self.path), problem, "wait for it, or end it") from None
+            held = _alone(self.path, self.path)
         except OSError as error:
             raise self._refused(error) from None
         try:
@@ -177,6 +179,15 @@ class DatasetFolder:
             path.unlink(missing_ok=True)
 
 
+def _alone(path: Path, folder: Path) -> Alone:
+    """Keep other processes out of a path, which stands for the folder of a dataset."""
+    try:
+        return Alone(path)
+    except BlockingIOError:
+        problem = "is being written by another process"
+        raise BadInputError(str(folder), problem, "wait for it, or end it") from None
+
+
 def publish(folder: Path, shards: Sequence[Shard], doings: Doings, **fields: Any) -> Manifest:
     """Write the card, and then the manifest with its checksum, which says that the dataset is whole.
 
@@ -197,3 +208,67 @@ def publish(folder: Path, shards: Sequence[Shard], doings: Doings, **fields: Any
     write_whole(folder / CARD, card(manifest).encode())
     write_whole(folder / MANIFEST, as_json(with_checksum(manifest.model_dump(mode="json"))))
     return manifest
+
+
+class NewDataset:
+    """Writes a new dataset shard by shard; a killed process leaves nothing at the folder's path.
+
+    A restart begins anew: that takes less time than checking how far the killed process came.
+
+    Args:
+        folder: of the dataset, without one yet.
+
+    Raises:
+        BadInputError: another process writes there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._place = folder.resolve()
+        self._folder = hidden(self._place, "new")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._held = _alone(self._folder, folder)
+        for stale in self._folder.iterdir():  # of a killed process
+            stale.unlink()
+        self._doings = Doings()
+        self._writer: ShardWriter | None = None
+        self._shards: list[Shard] = []
+        self._published = False
+
+    def write(self, rows: pa.Table) -> None:
+        """Add a row group to the shard that is open, or to a new one.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        if self._writer is None:
+            self._writer = ShardWriter(self._folder / shard_name(len(self._shards)), rows.schema)
+        self._writer.write(rows)
+
+    def end_shard(self, episodes: Sequence[EpisodeSummary]) -> None:
+        """Write the open shard to its end, if there is one; these are its episodes.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        if self._writer is None:
+            return
+        self._doings.add(episodes)
+        finished, self._writer = self._writer.close(episodes), None
+        self._shards.append(finished.result())
+
+    def finish(self, **fields: Any) -> Manifest:
+        """Describe the dataset; fields of its manifest as for `publish`."""
+        return publish(self._folder, self._shards, self._doings, **fields)
+
+    def publish(self) -> None:
+        """Put it in its place, which is empty."""
+        os.replace(self._folder, self._place)
+        self._published = True
+
+    def close(self) -> None:
+        """Leave nothing behind but what was kept, and let others write there."""
+        if self._writer is not None:
+            self._writer.abort()
+        if not self._published:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._held.let_go()

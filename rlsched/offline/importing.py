@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
-from rlsched.offline.building import NewDataset
 from rlsched.offline.collect import SHARD_ROWS
 from rlsched.offline.columns import VECTORS, Shape, table
+from rlsched.offline.folder import NewDataset
 from rlsched.offline.foreign import Columns, Foreign, completed
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.record import ROW_GROUP_BYTES, EpisodeSummary, episode_name, shape_of
@@ -32,7 +32,6 @@ class Imported:
     """Result of an import.
 
     Attributes:
-        manifest: of the dataset.
         left_out: last decisions of truncated episodes, whose next observation is not known.
         removed_blocks: privileged blocks that the source held and the dataset does not.
     """
@@ -81,7 +80,7 @@ def import_dataset(
         writing.end_shard()
         if not writing.count:
             raise BadInputError(origin, "no decision of it can be used", "record longer episodes")
-        manifest = dataset.finish(feed.scenario, shape, origin, chances=writing.chances)
+        manifest = dataset.finish(scenario=feed.scenario, shape=shape, origin=origin, chances=writing.chances)
         dataset.publish()
     return Imported(manifest, writing.left_out, writing.removed_blocks)
 

@@ -39,9 +39,6 @@ class Played(Frozen):
     """Episodes, rows and metrics of one behavior policy.
 
     Attributes:
-        behavior: its name in the column.
-        episodes: those in which it decided.
-        rows: its decisions.
         reward: sum of the rewards of an episode, not discounted.
         metrics: of `rlsched simulate`, where at least one episode has them.
     """
@@ -126,16 +123,9 @@ class Manifest(Frozen):
 
     Attributes:
         scenario: what was simulated, with the units of every resource known.
-        shape: of its columns.
         origin: how it came about, in words.
-        recipe: where it was collected.
-        behaviors: what each of them did.
-        rows: decisions.
-        episodes: whole ones.
-        shards: its files, in order.
         chances: whether `action_logp` is known; else it is 0.
         inputs: checksums of what else it was made from: trained policies, traces.
-        versions: of the packages that wrote it.
     """
 
     schema_version: Literal[1] = 1

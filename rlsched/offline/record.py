@@ -33,9 +33,6 @@ class EpisodeSummary(Frozen):
     """Summary of an episode, stored besides its rows.
 
     Attributes:
-        eps_id: of its rows.
-        behavior: policy that decided.
-        rows: decisions.
         reward: sum of its rewards, not discounted.
         metrics: of `rlsched simulate`; those that it does not have are left out.
     """

@@ -41,7 +41,6 @@ class Record:
     """An episode, as far as it has been replayed.
 
     Attributes:
-        jobs: of it.
         starts: (jobs,) ticks; a job of which none is known is to start as soon as it can.
         due: (jobs,) whether it was taken because its start came before the next question.
     """

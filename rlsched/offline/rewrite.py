@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rlsched.errors import BadInputError
-from rlsched.offline.building import NewDataset
+from rlsched.offline.folder import NewDataset
 from rlsched.offline.manifest import Manifest
 from rlsched.offline.record import EpisodeSummary
 from rlsched.offline.shards import episodes_of, row_groups
@@ -32,8 +32,6 @@ class Source:
     """A dataset that others are made from.
 
     Attributes:
-        folder: of the dataset.
-        manifest: of the dataset.
         prefix: of its episodes' names in the new dataset, since all datasets number theirs alike.
     """
 
@@ -52,9 +50,7 @@ class Part:
     """A dataset that is being made.
 
     Attributes:
-        folder: of the dataset.
         chosen: per source, ids of the episodes that go into it.
-        origin: how it came about.
     """
 
     folder: Path
@@ -172,7 +168,7 @@ def rewrite(
         first = sources[0].manifest  # it says what was simulated
         known = all(source.manifest.chances for source in sources)
         manifests = [
-            dataset.finish(first.scenario, first.shape, part.origin, chances=known)
+            dataset.finish(scenario=first.scenario, shape=first.shape, origin=part.origin, chances=known)
             for dataset, part in zip(datasets, parts, strict=True)
         ]
         for dataset in datasets:

@@ -35,10 +35,6 @@ class Shard(Frozen):
 
     Attributes:
         file: its name in the folder, as of `shard_name`: never a path, which could lead elsewhere.
-        rows: decisions.
-        episodes: whole ones.
-        bytes: of the file.
-        sha256: of the file.
     """
 
     file: str = Field(pattern=r"^part-[0-9]{5,}\.parquet$")

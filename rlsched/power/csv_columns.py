@@ -34,9 +34,7 @@ class Rows:
     """The rows of a file, for error messages.
 
     Attributes:
-        file: its name.
         first: number of the first row below the header.
-        delimiter: between its cells.
     """
 
     file: str

@@ -35,7 +35,6 @@ class PowerTable:
 
     Attributes:
         start: of the first step, in UTC.
-        step_s: seconds of each step.
         steps: number of steps; more than rows where a clock change divides rows.
         columns: role -> (steps,) values as written, all finite and >= 0; read-only.
         repairs: kind of repair -> count; only counts above 0.

@@ -92,7 +92,6 @@ class Supply:
     """Draws the power of an episode, with the forecasts of its last tick.
 
     Attributes:
-        model: draws the series.
         max_ticks: ticks of an episode; None: it ends with its jobs, and the series lasts from the first
             submit to the last, and repeats.
         horizon: ticks of a forecast.

@@ -28,13 +28,10 @@ class JobRecord(NamedTuple):
     In the file of an earlier month a job may still be pending or running.
 
     Attributes:
-        job: job id.
         submit, start: Unix seconds.
         ran: the job ran; else `text` is the reason, a key of `sacct.DROPPED`.
         line: number of its line in the input.
-        runtime: seconds.
         processors: allocated, or requested if these are more.
-        limited: it has a time limit.
         text: its line in the trace, from the wait time on.
         queued: Unix seconds of its submission or requeue, where `submit` is its eligible time.
         ended: Unix seconds of its end, suspensions included, as far as known.
@@ -79,9 +76,6 @@ class ExternalSort:
     Args:
         folder: for temporary files.
         name: of these files.
-
-    Attributes:
-        count: number of rows.
     """
 
     def __init__(self, folder: Path, name: str) -> None:

@@ -24,7 +24,6 @@ class Limit:
             runtime.
         most: largest value, units or ticks.
         problem: message if no job is within the limit.
-        remedy: in that case.
     """
 
     name: str

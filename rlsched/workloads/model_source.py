@@ -45,11 +45,8 @@ class ModelSource:
     The load of a model is that of the requested units, before they are rounded up to whole nodes.
 
     Attributes:
-        cluster: the machine.
-        model: draws the jobs.
         max_jobs: jobs in an episode; with `ticks`, the most that are drawn for one.
         ticks: length of an episode from its first arrival; None: an episode is `max_jobs` jobs.
-        supply: draws the power; None: no power.
     """
 
     cluster: ResolvedCluster

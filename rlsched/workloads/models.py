@@ -48,8 +48,6 @@ class LublinJobs:
 
     Attributes:
         models: one per kind of job, which arrive concurrently; they draw in seconds.
-        processors: of the cluster.
-        tick_s: seconds per tick.
     """
 
     models: tuple[LublinModel, ...]
@@ -102,8 +100,6 @@ class AdjustedModel:
     """A model with requested times that differ from runtimes, or with a cluster of its own size.
 
     Attributes:
-        model: of the jobs.
-        tick_s: seconds per tick.
         estimates: how users estimate runtimes; None: as the model has it.
         horizon: longest estimate, ticks; None: unlimited.
         units: size of the cluster of its episodes; None: that of the scenario.
@@ -138,7 +134,6 @@ class MixedModels:
     """A mixture: one of several models draws all jobs of an episode.
 
     Attributes:
-        models: of the mixture.
         shares: (model,) relative frequency.
     """
 

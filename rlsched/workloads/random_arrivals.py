@@ -54,7 +54,6 @@ class PoissonModel:
     Source: [Venkataswamy 2023, 4.4.1].
 
     Attributes:
-        workload: distributions of runtime and qos.
         largest: (resource,) units; the demand of every resource is uniform on 0..largest. All demands of a
             job are drawn again until their sum is at least one unit.
         rate: expected arrivals per tick.
@@ -148,7 +147,6 @@ class MaoModel:
     Source: [Mao et al. 2016, 4.1] and the authors' program DeepRM.
 
     Attributes:
-        workload: probability of an arrival and distribution of runtimes.
         dominant: (resource,) lowest and highest demand of a job's dominant resource, units; every resource is
             dominant with the same probability.
         minor: (resource,) lowest and highest demand of its other resources, units.

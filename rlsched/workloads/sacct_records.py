@@ -40,9 +40,7 @@ class Imported:
 
     Attributes:
         lines: number of lines, without headers.
-        jobs: number of jobs in the trace.
         counts: key of `sacct.DROPPED` or `sacct.REPAIRED` -> number of lines.
-        processors: of the machine.
         most_in_use: most processors in use at a full hour, or of the largest job.
         unused: columns that a trace has no field for.
         users, queues: number of different ones.

@@ -26,10 +26,7 @@ class Sample:
     """A sample of jobs.
 
     Attributes:
-        name: of the sample.
         tables: jobs in submit order; each table has its own clock.
-        units: of the first resource.
-        tick_s: seconds per tick.
         clock_s: seconds since midnight at tick 0.
     """
 
@@ -74,8 +71,6 @@ class Statistics:
     """Statistics of a sample; quantiles are those of `QUANTILES`.
 
     Attributes:
-        name: of the sample.
-        jobs: in it.
         units: of the first resource; each size of cluster once.
         load: offered work / capacity, from the first submit to the last; the mean over tables.
         serial: share of jobs on one unit.
@@ -89,7 +84,6 @@ class Statistics:
         overdue: share of jobs that run longer than their requested time.
         popular: share of jobs that request one of the twenty most requested values.
         users: number of different ones; 0: unknown.
-        queues: likewise.
     """
 
     name: str

@@ -107,15 +107,12 @@ class TraceSource:
     """Episodes cut from a trace.
 
     Attributes:
-        cluster: the machine.
         trace: jobs in loaded order; limits have dropped or scaled some.
-        name: of the trace in errors.
         windows: length of an episode. Everything means the training rows in training, the whole trace in
             evaluation.
         training_rows: rows [from, to) for training.
         offsets: rows at which evaluation episodes start. They may be training rows, as in published
             results. Empty: random rows outside the training rows.
-        supply: draws the power; None: no power.
         days: of the trace, from which training episodes are resampled; None: they are windows of the trace.
         resample_evaluation: evaluation episodes without offsets are resampled, too.
     """
