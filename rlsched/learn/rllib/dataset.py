@@ -10,19 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
-from ray.rllib.core.learner.training_data import TrainingData
 from ray.rllib.evaluation.postprocessing import Postprocessing
 from ray.rllib.offline.offline_data import OfflineData
 from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.metrics import LEARNER_RESULTS, NUM_ENV_STEPS_SAMPLED_LIFETIME
 
-from rlsched.learn.rllib.minibatches import Minibatches
 from rlsched.offline.manifest import read_manifest
 from rlsched.offline.reader import AHEAD, RETURN, Reader, Rows
 
@@ -41,18 +38,9 @@ class Dataset(OfflineData):
     """
 
     def __init__(self, config: Any) -> None:
-        settings = config.input_read_method_kwargs
-        folder = Path(config.input_[0])
-        self.reward_scale = settings["reward_scale"]
-        self.reader = Reader(
-            folder,
-            read_manifest(folder),
-            settings["columns"],
-            seed=settings["seed"],
-            gamma=settings["gamma"],
-            read_before=settings["read_before"],
-            n_step=settings["n_step"],
-        )
+        settings, folder = dict(config.input_read_method_kwargs), Path(config.input_[0])
+        self.reward_scale = settings.pop("reward_scale")
+        self.reader = Reader(folder, read_manifest(folder), **settings)
 
     def sample(self, num_samples: int, **_: Any) -> MultiAgentBatch:
         """The next `num_samples` decisions, as a batch of RLlib's."""
@@ -84,13 +72,6 @@ def flat(
     flattened[:, size:-1] = mask
     flattened[:, -1] = clock
     return flattened
-
-
-def minibatches(training_data: TrainingData, size: int | None, total: int, device: Any) -> Minibatches:
-    """Minibatches of rows of a dataset, each row once."""
-    rows: Rows = training_data.batch.policy_batches[DEFAULT_MODULE_ID]
-    columns = {name: torch.as_tensor(values).to(device) for name, values in rows.items()}
-    return Minibatches(columns, size or len(columns[Columns.OBS]), 1, total)
 
 
 class Reading(Algorithm):

@@ -124,7 +124,9 @@ class RllibEngine:
         self.share, config = share, self.algorithm.config.copy(copy_frozen=False)
         length = rllib_algorithm(self.config).shorten(self.config, config, share)
         if length is not None:
-            self.algorithm.env_runner_group.foreach_env_runner(partial(_set_length, length=length))
+            self.algorithm.env_runner_group.foreach_env_runner(
+                lambda runner: setattr(runner, "longest", length)
+            )
         self.algorithm.config = config
 
     def learned(self) -> dict[str, torch.Tensor]:
@@ -175,10 +177,6 @@ class RllibEngine:
     def stop(self) -> None:
         """Stop RLlib's processes."""
         self.algorithm.stop()
-
-
-def _set_length(runner: Any, length: int) -> None:
-    runner.longest = length
 
 
 def _shift_learner(learner: Any, amount: float) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from ray.rllib.algorithms.bc import BC
 from ray.rllib.algorithms.marwil import MARWIL
 from ray.rllib.algorithms.marwil.torch.marwil_torch_learner import MARWILTorchLearner
+from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.columns import Columns
 from torch import Tensor
 
 from rlsched.learn.algorithms.bc import AGREEMENT
-from rlsched.learn.rllib.dataset import Reading, minibatches
+from rlsched.learn.rllib.dataset import Reading
 from rlsched.learn.rllib.learner import LeanLearner
 from rlsched.learn.rllib.minibatches import Minibatches
 
@@ -37,7 +39,10 @@ class ReadingLearner(LeanLearner):
         minibatch_size: int | None = None,
         **kwargs: Any,
     ) -> Minibatches:
-        return minibatches(training_data, minibatch_size, num_total_minibatches, self.device)
+        rows = training_data.batch.policy_batches[DEFAULT_MODULE_ID]
+        columns = {name: torch.as_tensor(values).to(self.device) for name, values in rows.items()}
+        size = minibatch_size or len(columns[Columns.OBS])
+        return Minibatches(columns, size, 1, num_total_minibatches)
 
     def log_agreement(self, module_id: str, preferences: Tensor, actions: Tensor) -> None:
         """Log how often the best action, by logits or Q (row, action), is that of the dataset (row,)."""

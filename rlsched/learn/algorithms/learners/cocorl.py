@@ -71,7 +71,8 @@ class ConstrainedPPO(Supervised, PPO):
 
     def training_step(self) -> None:
         """Sample and learn, then update the multipliers by the costs of ended episodes."""
-        self.learner_group.foreach_learner(partial(set_run_fraction, fraction=self.run_fraction))
+        fraction = self.run_fraction
+        self.learner_group.foreach_learner(lambda learner: learner.set_run_fraction(fraction))
         before = {constraint.name: len(self._ended(constraint)) for constraint in self.constraints}
         super().training_step()
         for constraint in self.constraints:
@@ -137,11 +138,6 @@ class ConstrainedPPO(Supervised, PPO):
         self.controls = {name: Control.model_validate(values) for name, values in controls}
         self.episode_costs = {name: list(costs) for name, costs in state[COSTS].items()}
         self._weigh()
-
-
-def set_run_fraction(learner: Any, fraction: float) -> None:
-    """Set a learner's share of the run that is over."""
-    learner.set_run_fraction(fraction)
 
 
 def weigh(learner: PlayedLearner, multipliers: Sequence[float]) -> None:

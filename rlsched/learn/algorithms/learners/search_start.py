@@ -13,6 +13,17 @@ from rlsched.learn.networks.priority import PriorityNet, state_blocks
 from rlsched.learn.policy import load_policy
 from rlsched.sim.layout import Layout
 
+DIFFERENCES = {
+    "units": ("has {old} hidden units, not {new}", "set network.priority_units={old}"),
+    "cluster": ("judges jobs of {old}", "name one of {new}"),
+    "blocks": (
+        "judges states by {old}, not by {new}",
+        "name one whose observation.blocks have the same of these",
+    ),
+    "features": ("judges jobs by {old}", "name one that judges them by {new}"),
+}
+"""Part of the form of a priority function -> problem and remedy where two forms differ in it."""
+
 
 def initial_parameters(layout: Layout, network: Network, folder: str) -> FloatArray:
     """Parameters (parameters,) of the priority function of a run, as a search's initial ones.
@@ -30,35 +41,18 @@ def initial_parameters(layout: Layout, network: Network, folder: str) -> FloatAr
         raise BadInputError(
             "search.start", f"{folder!r} holds a {policy.network.kind}", "name a run of priority_search"
         )
-    old = policy.layout
-    units, old_units = network.priority_units, policy.network.priority_units
-    blocks, old_blocks = (", ".join(block.name for block in state_blocks(of)) for of in (layout, old))
-    features, old_features = ", ".join(layout.features("jobs")), ", ".join(old.features("jobs"))
-    form, old_form = (
-        f"{of.num_resources} resources with{'' if of.horizon else 'out'} a horizon" for of in (layout, old)
-    )
-    differences = (
-        (
-            units,
-            old_units,
-            f"has {old_units} hidden units, not {units}",
-            f"set network.priority_units={old_units}",
-        ),
-        (form, old_form, f"judges jobs of {old_form}", f"name one of {form}"),
-        (
-            blocks,
-            old_blocks,
-            f"judges states by {old_blocks}, not by {blocks}",
-            "name one whose observation.blocks have the same of these",
-        ),
-        (
-            features,
-            old_features,
-            f"judges jobs by {old_features}",
-            f"name one that judges them by {features}",
-        ),
-    )
-    for expected, value, problem, remedy in differences:
-        if value != expected:
+    new, old = _form(layout, network), _form(policy.layout, policy.network)
+    for name, (problem, remedy) in DIFFERENCES.items():
+        if new[name] != old[name]:
+            problem, remedy = (text.format(new=new[name], old=old[name]) for text in (problem, remedy))
             raise BadInputError("search.start", f"{folder!r} {problem}", remedy)
     return policy.net.flat().astype(np.float64)
+
+
+def _form(layout: Layout, network: Network) -> dict[str, str]:
+    return {
+        "units": str(network.priority_units),
+        "cluster": f"{layout.num_resources} resources with{'' if layout.horizon else 'out'} a horizon",
+        "blocks": ", ".join(block.name for block in state_blocks(layout)),
+        "features": ", ".join(layout.features("jobs")),
+    }
