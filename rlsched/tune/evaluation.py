@@ -12,7 +12,7 @@ from rlsched.evaluate.policy import Policy
 from rlsched.evaluate.policy_factory import make_policies
 from rlsched.evaluate.policy_names import backfill_rules, policy_specs
 from rlsched.evaluate.session import Choice, Session, open_session
-from rlsched.learn.policy import NetworkPolicy, load_policy
+from rlsched.learn.policy import load_policy
 from rlsched.scenario import Scenario
 
 
@@ -22,7 +22,7 @@ def open_comparison(
     """The episodes of an evaluation, and its policies.
 
     Args:
-        scenario: of the episodes.
+        scenario: to evaluate in.
         policy: heuristic, `heuristic:rule`, or the folder of a trained policy.
         episodes: number of episodes.
         seed: of the episodes.
@@ -33,11 +33,7 @@ def open_comparison(
     rules = backfill_rules(scenario)
     session = open_session(scenario, Choice(episodes=episodes, seed=seed))
     chosen = policy_specs("policy", [policy], rules[:1], rules)
-    return session, make_policies("policy", chosen, session, _load)
-
-
-def _load(path: str) -> dict[int | None, NetworkPolicy]:
-    return {None: load_policy(Path(path))}
+    return session, make_policies("policy", chosen, session, lambda path: {None: load_policy(Path(path))})
 
 
 def evaluate_policy(

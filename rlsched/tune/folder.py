@@ -15,7 +15,7 @@ The progress of a sweep is in these files alone; a resumed sweep reads them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,29 +37,17 @@ SWEEP, POINT, FIGURES, DONE = "sweep.yaml", "point.json", "figures.json", "done"
 
 @dataclass(frozen=True)
 class Run:
-    """The result of one seed of a trial so far.
+    """The result of one seed of a trial so far."""
 
-    Attributes:
-        seed: of the training, or of the episodes.
-        steps: decisions of the training.
-        seconds: of the training or evaluation.
-        excess: violation of limits, or of hoarding (`Score.excess`).
-        figures: metric -> mean over the validation episodes of the best policy, or over the evaluation.
-    """
-
-    seed: int
-    steps: int
+    seed: int  # of the training, or of the episodes
+    steps: int  # decisions of the training
     seconds: float
-    excess: float
-    figures: Mapping[str, float]
+    excess: float  # violation of limits, or of hoarding (`Score.excess`)
+    figures: Mapping[str, float]  # metric -> mean over the best policy's validation, or the evaluation
 
 
 class TrialFolder:
-    """One trial's folder.
-
-    Args:
-        path: of the folder.
-    """
+    """One trial's folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -80,9 +68,8 @@ class TrialFolder:
             values = parse_json(file.read_text("utf-8"))
             return float(values["began"]), dict(values["point"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadInputError(
-                str(file), f"is damaged ({error!r})", f"remove {self.path}: the trial starts again"
-            ) from None
+            remedy = f"remove {self.path}: the trial starts again"
+            raise BadInputError(str(file), f"is damaged ({error!r})", remedy) from None
 
     @property
     def done(self) -> bool:
@@ -139,11 +126,7 @@ class TrialFolder:
 
 
 class SweepFolder:
-    """A sweep's folder.
-
-    Args:
-        path: of the folder; every node of a cluster must see it.
-    """
+    """A sweep's folder, which every node of a cluster must see."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -165,9 +148,8 @@ class SweepFolder:
             BadInputError: there is one already.
         """
         if self.exists:
-            raise BadInputError(
-                str(self.path), "holds a sweep already", "add --resume, or name another --out folder"
-            )
+            remedy = "add --resume, or name another --out folder"
+            raise BadInputError(str(self.path), "holds a sweep already", remedy)
         # Checkpoints without a sweep may be another user's.
         if next(self.path.glob("trials/*/seed-*/checkpoints/*"), None) is not None:
             raise BadInputError(str(self.path), "holds trials of no sweep", "name another --out folder")
@@ -183,9 +165,8 @@ class SweepFolder:
             write_whole(self.path / "versions.json", as_json(versions((*PACKAGES, "optuna"))))
             write_settings(self.path / SWEEP, as_yaml(sweep))
         except OSError as error:
-            raise BadInputError(
-                str(self.path), f"cannot be written ({error})", "name another --out"
-            ) from None
+            problem = f"cannot be written ({error})"
+            raise BadInputError(str(self.path), problem, "name another --out") from None
 
     def read(self) -> Sweep:
         """The settings of the sweep.
@@ -195,9 +176,8 @@ class SweepFolder:
         """
         file = self.path / SWEEP
         if not file.exists():
-            raise BadInputError(
-                str(self.path), "holds no sweep", "name the folder of one, or start with rlsched tune FILE"
-            )
+            remedy = "name the folder of one, or start with rlsched tune FILE"
+            raise BadInputError(str(self.path), "holds no sweep", remedy)
         return validate(Sweep, read_yaml(read_text(file), str(file)), str(file))
 
     def check_settings(self) -> None:
@@ -226,6 +206,6 @@ class SweepFolder:
         trials = [TrialFolder(file.parent) for file in (self.path / "trials").glob(f"*/{POINT}")]
         return sorted(trials, key=lambda trial: (trial.read_point()[0], trial.path.name))
 
-    def fronts(self) -> Iterator[Path]:
+    def fronts(self) -> list[Path]:
         """Files with the settings of the Pareto front, in the order of their numbers."""
-        return iter(sorted(self.path.glob("front-*.yaml")))
+        return sorted(self.path.glob("front-*.yaml"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -10,9 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import optuna
 from ray import tune
-from ray.tune import CheckpointConfig, CLIReporter, FailureConfig, RunConfig, TuneConfig, Tuner
+from ray.tune import (
+    CheckpointConfig,
+    CLIReporter,
+    FailureConfig,
+    PlacementGroupFactory,
+    RunConfig,
+    TuneConfig,
+    Tuner,
+)
 from ray.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
+from ray.tune.search import Searcher
+from ray.tune.search.optuna import OptunaSearch
 
 from rlsched.errors import BadInputError
 from rlsched.files import Alone
@@ -36,7 +48,6 @@ from rlsched.tune.trial import (
     SCORE,
     STEPS,
     Trial,
-    placement_group,
     point_of,
     trial_resources,
 )
@@ -50,16 +61,13 @@ TUNE_ENVIRONMENT = {
 }
 Reason = Literal["all tried", "interrupted"]
 
+MAX_SUGGESTIONS = 200
+"""Suggestions for one new point, before the search ends."""
+
 
 @dataclass(frozen=True)
 class SweepEnd:
-    """Outcome of a sweep.
-
-    Attributes:
-        reason: of the end.
-        progress: at the end.
-        errors: of failed trials, by name of their folder.
-    """
+    """Outcome of a sweep; errors are those of failed trials, by name of their folder."""
 
     reason: Reason
     progress: Progress
@@ -77,7 +85,7 @@ def run_sweep(
     write_line: WriteLine = ignore_line,
     log: bool = False,
 ) -> SweepEnd:
-    """Try every point; the results are in the trials' folders (`results.load_outcomes`).
+    """Try every point; results are in the trials' folders (`results.load_outcomes`).
 
     A resumed sweep starts with the same points, and every trial resumes from its folder. Nothing depends on
     the state of Ray Tune. Ctrl-C, SIGTERM and SIGHUP stop trials after their iterations.
@@ -93,8 +101,7 @@ def run_sweep(
         log: also write a line about running trials every minute.
 
     Raises:
-        BadInputError: the folder holds a sweep already, a checkpoint cannot be used, or Ray has less than a
-            trial needs.
+        BadInputError: the folder holds a sweep, a checkpoint is unusable, or Ray has too little for a trial.
     """
     where = str(folder.path)
     for name, level in {"ray": logging.ERROR, "ray.tune": logging.CRITICAL}.items():
@@ -123,15 +130,10 @@ def run_sweep(
         finally:
             folder.clear_stop_request()
             lock.let_go()
-    return _end(callback)
-
-
-def _end(callback: ProgressCallback) -> SweepEnd:
     callback.refresh()
     progress = callback.progress
-    ended = progress.done + progress.stopped + progress.failed
-    reason: Reason = "all tried" if ended >= progress.trials else "interrupted"
-    return SweepEnd(reason, progress, callback.errors())
+    interrupted_early = progress.done + progress.stopped + progress.failed < progress.trials
+    return SweepEnd("interrupted" if interrupted_early else "all tried", progress, callback.errors())
 
 
 def check_checkpoints(folder: SweepFolder, *, trust: bool) -> None:
@@ -162,7 +164,7 @@ def make_tuner(
         space[POINT] = tune.grid_search(points)
     scheduler = FIFOScheduler()
     if sweep.search.kind == "asha":
-        rungs = sweep.rungs(callback.steps)
+        rungs = sweep.rungs(callback.steps_of({}))
         scheduler = AsyncHyperBandScheduler(
             time_attr=STEPS,
             metric=SCORE,
@@ -173,7 +175,8 @@ def make_tuner(
         )
     return Tuner(
         tune.with_resources(
-            Trial, lambda config: placement_group(trial_resources(sweep, point_of(sweep, config), where))
+            Trial,
+            lambda config: PlacementGroupFactory(trial_resources(sweep, point_of(sweep, config), where)),
         ),
         param_space=space,
         tune_config=TuneConfig(
@@ -197,15 +200,25 @@ def make_tuner(
     )
 
 
+class UniqueOptunaSearch(OptunaSearch):
+    """Optuna's search, which repeats points in a space of listed values, with each point once."""
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """The settings of the next trial, or the mark that there is none."""
+        for _ in range(MAX_SUGGESTIONS):
+            settings = super().suggest(trial_id)
+            key = json.dumps(settings, sort_keys=True)
+            tried = self.__dict__.setdefault("tried", set())
+            if key not in tried:
+                tried.add(key)
+                return settings
+            self._ot_study.tell(self._ot_trials.pop(trial_id), state=optuna.trial.TrialState.FAIL)
+        return str(Searcher.FINISHED)
+
+
 def make_optuna_search(sweep: Sweep, folder: SweepFolder, targets: tuple[Target, ...]) -> Any:
     """An Optuna search that starts with the points of the trials that exist."""
-    from optuna import logging as optuna_logging
-    from optuna.samplers import TPESampler
-    from ray.tune.search.optuna import OptunaSearch
-
-    from rlsched.tune.searcher import UniqueOptunaSearch
-
-    optuna_logging.set_verbosity(optuna_logging.ERROR)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     earlier = [
         {key: sweep.space[key].to_text(value) for key, value in trial.read_point()[1].items()}
         for trial in folder.trials()
@@ -218,5 +231,5 @@ def make_optuna_search(sweep: Sweep, folder: SweepFolder, targets: tuple[Target,
         mode=["max"] * len(targets) if several else "max",
         points_to_evaluate=earlier,
         # With the same seed it would draw the earlier points again.
-        sampler=TPESampler(seed=sweep.search.seed + len(earlier), n_startup_trials=startup),
+        sampler=optuna.samplers.TPESampler(seed=sweep.search.seed + len(earlier), n_startup_trials=startup),
     )

@@ -14,7 +14,7 @@ from ray.tune.stopper import Stopper
 from rlsched.files import Alone
 from rlsched.learn.interrupts import Interrupted
 from rlsched.tune.folder import SweepFolder, TrialFolder
-from rlsched.tune.space import Point, assignments
+from rlsched.tune.space import Point, assignments, point_id
 from rlsched.tune.sweep import Sweep
 from rlsched.tune.trial import DECISIONS, OBJECTIVE, SCORE, point_of
 
@@ -30,23 +30,14 @@ STOP_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a sweep.
-
-    Attributes:
-        trials: number of all trials.
-        done: completed trials.
-        stopped: trials that were stopped early, as worse than others.
-        failed: trials that failed more often than the sweep allows.
-        share: of all decisions, 0 to 1.
-        best: the highest score of the completed trials, with its point.
-    """
+    """Progress of a sweep, in trials."""
 
     trials: int
     done: int
-    stopped: int
-    failed: int
-    share: float
-    best: tuple[float, Point] | None
+    stopped: int  # early, as worse than others
+    failed: int  # more often than the sweep allows
+    share: float  # of all decisions
+    best: tuple[float, Point] | None  # the highest score of the completed trials, with its point
 
 
 OnProgress = Callable[[Progress], None]
@@ -83,7 +74,6 @@ class ProgressCallback(Callback):
         self.write_line, self.log, self.clock = write_line, log, clock
         self.targets = sweep.targets(str(folder.path))
         self.total = len(sweep.points())
-        self.steps = self.steps_of({})
         self.steps_by_trial: dict[str, int] = {}
         self.failed_trials: list[Any] = []
         self.running: list[Point] = []
@@ -155,11 +145,7 @@ class ProgressCallback(Callback):
         return errors
 
     def stop_trials(self, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Ask all trials to stop, and wait for them, at most `STOP_TIMEOUT_S`.
-
-        Args:
-            sleep: waits for seconds.
-        """
+        """Ask all trials to stop, and wait for them, at most `STOP_TIMEOUT_S`."""
         self.write_line("stopping trials, which can be resumed; Ctrl-C again ends them now")
         self.folder.request_stop()
         deadline = self.clock() + STOP_TIMEOUT_S
@@ -205,7 +191,7 @@ class ProgressCallback(Callback):
             elif not trial.seed_done(seed):
                 rows = trial.run_folder(seed).rows()
                 steps = int(float(rows[-1].get("steps") or 0)) if rows else 0
-                return f"seed {seed}, {steps:,} of {self.cached_steps_of(point):,} decisions"
+                return f"seed {seed}, {steps:,} of {self.steps_of(point):,} decisions"
         return "completed"
 
     def refresh(self) -> None:
@@ -220,19 +206,15 @@ class ProgressCallback(Callback):
         """The share of its decisions that an incomplete trial has reached."""
         checkpoints = [trial.run_folder(seed).latest() for seed in self.sweep.seeds]
         steps = [0 if checkpoint is None else checkpoint[1].steps for checkpoint in checkpoints]
-        return min(1.0, sum(steps) / (self.cached_steps_of(trial.read_point()[1]) * len(steps)))
-
-    def cached_steps_of(self, point: Point) -> int:
-        """`steps_of`, computed once for each trial."""
-        name = self.folder.trial(point).path.name
-        if name not in self.steps_by_trial:
-            self.steps_by_trial[name] = self.steps_of(point)
-        return self.steps_by_trial[name]
+        return min(1.0, sum(steps) / (self.steps_of(trial.read_point()[1]) * len(steps)))
 
     def steps_of(self, point: Point) -> int:
-        """Decisions of each training of a trial."""
-        scenario, config = self.sweep.settings(str(self.folder.path), point)
-        return config.resolve(scenario).steps
+        """Decisions of each training of a trial, computed once for each."""
+        name = point_id(point)
+        if name not in self.steps_by_trial:
+            scenario, config = self.sweep.settings(str(self.folder.path), point)
+            self.steps_by_trial[name] = config.resolve(scenario).steps
+        return self.steps_by_trial[name]
 
 
 class InterruptStopper(Stopper):

@@ -27,25 +27,15 @@ UNKNOWN_SCORE = -1e12
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The result of one trial.
+    """The result of one trial."""
 
-    Attributes:
-        name: of its folder.
-        point: its settings.
-        runs: of its seeds, as far as they exist.
-        objectives: (objective,) means over seeds; NaN without a value.
-        excess: violation of limits, mean over seeds.
-        rank: order of trials, smaller is better: limits first, then the first objective.
-        whole: all seeds are completed.
-    """
-
-    name: str
+    name: str  # of its folder
     point: Point
-    runs: tuple[Run, ...]
-    objectives: tuple[float, ...]
-    excess: float
-    rank: tuple[float, float]
-    whole: bool
+    runs: tuple[Run, ...]  # of its seeds, as far as they exist
+    objectives: tuple[float, ...]  # means over seeds; NaN without a value
+    excess: float  # violation of limits, mean over seeds
+    rank: tuple[float, float]  # smaller is better: limits first, then the first objective
+    whole: bool  # all seeds are completed
 
 
 def objectives_of(point: Point, runs: Sequence[Run], targets: Sequence[Target]) -> tuple[float, ...]:
@@ -147,13 +137,7 @@ def results_table(sweep: Sweep, outcomes: Sequence[Outcome], targets: Sequence[T
 def save_results(
     folder: SweepFolder, sweep: Sweep, targets: Sequence[Target], outcomes: Sequence[Outcome]
 ) -> None:
-    """Write results.parquet, and the best settings as files to train with.
-
-    Args:
-        folder: of the sweep.
-        sweep: this and what follows are the values of `load_outcomes`.
-        targets: the objectives.
-        outcomes: the best first.
+    """Write results.parquet, and the best settings as files to train with; arguments of `load_outcomes`.
 
     Raises:
         BadInputError: the folder cannot be written.

@@ -46,11 +46,8 @@ class Domain(Frozen):
     def _one_kind(self) -> Domain:
         kinds = [name for name in KINDS if getattr(self, name) is not None]
         if len(kinds) != 1:
-            raise SettingError(
-                "",
-                f"sets {' and '.join(kinds) or 'nothing'}",
-                f"set exactly one of {', '.join(KINDS)}",
-            )
+            problem = f"sets {' and '.join(kinds) or 'nothing'}"
+            raise SettingError("", problem, f"set exactly one of {', '.join(KINDS)}")
         if self.values is not None:
             texts = [text(value) for value in self.values]
             if twice := next((value for value in texts if texts.count(value) > 1), None):
@@ -109,11 +106,9 @@ class Domain(Frozen):
             edge = 0.5 if self.is_integer else 0.0  # both ends are as likely as other integers
             drawn = float(np.exp(rng.uniform(np.log(low - edge), np.log(high + edge))))
             return min(int(high), max(int(low), round(drawn))) if self.is_integer else drawn
-        return (
-            int(rng.integers(int(low), int(high), endpoint=True))
-            if self.is_integer
-            else rng.uniform(low, high)
-        )
+        if self.is_integer:
+            return int(rng.integers(int(low), int(high), endpoint=True))
+        return rng.uniform(low, high)
 
     def to_tune(self) -> Any:
         """The domain of Ray Tune. Listed values are text, as some searchers only know plain values."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import product
 from math import prod
 from typing import Any, ClassVar, Literal
@@ -83,8 +83,10 @@ class Sweep(Frozen):
 
     @field_validator("space", mode="before")
     @classmethod
-    def _not_null(cls, values: object) -> object:
-        return {} if values is None else values
+    def _something(cls, values: object) -> object:
+        if values in (None, {}):
+            raise SettingError("", "is empty", "add a setting and its values")
+        return values
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -92,13 +94,6 @@ class Sweep(Frozen):
         if isinstance(values, int):
             raise SettingError("", f"value {values} is one number", f"list seeds: [{values}], or [0, 1, 2]")
         return values
-
-    @field_validator("space")
-    @classmethod
-    def _something(cls, space: dict[str, Domain]) -> dict[str, Domain]:
-        if not space:
-            raise SettingError("", "is empty", "add a setting and its values")
-        return space
 
     @field_validator("seeds")
     @classmethod
@@ -112,17 +107,18 @@ class Sweep(Frozen):
         if self.search.kind == "grid":
             for key, domain in self.space.items():
                 if domain.values is None:
-                    raise SettingError(
-                        f"space.{key}", "is a range, which has no grid", "list values, or set search.kind"
-                    )
+                    problem = "is a range, which has no grid"
+                    raise SettingError(f"space.{key}", problem, "list values, or set search.kind")
         if self.search.kind == "asha" and self.policy is not None:
-            raise SettingError(
-                "search.kind", "value 'asha' needs trainings, and a policy is given", "set random"
-            )
+            problem = "value 'asha' needs trainings, and a policy is given"
+            raise SettingError("search.kind", problem, "set random")
         if self.policy is None and self.episodes != Sweep.model_fields["episodes"].default:
             raise SettingError("episodes", "is only used with a policy", "set validation.episodes in base")
+        if self.search.kind == "asha":
+            for key in {"steps", "minutes", "algo"} & self.space.keys():
+                problem = "changes the rungs, and asha needs common ones"
+                raise SettingError(f"space.{key}", problem, "set search.kind=random")
         self._check_seeds()
-        self._check_asha()
         self._check_objectives()
         return self
 
@@ -155,50 +151,31 @@ class Sweep(Frozen):
         if algo in ALGORITHMS and section not in ALGORITHMS[algo].sections:
             raise SettingError(f"space.{key}", f"is not supported by algo={algo}", "remove it, or set algo")
 
-    def _check_asha(self) -> None:
-        """Check that all trials of asha have the same length."""
-        if self.search.kind != "asha":
-            return
-        for key in ("steps", "minutes", "algo"):
-            if key in self.space:
-                raise SettingError(
-                    f"space.{key}", "changes the rungs, and asha needs common ones", "set search.kind=random"
-                )
-
     def _check_objectives(self) -> None:
         names = [target.metric for target in self.objectives]
         if len(set(names)) < len(names):
             raise SettingError("objectives", f"value {names} repeats a metric", "list each once")
         for target in self.objectives:
+            value = f"value {target.metric!r}"
             if target.metric in self.space:
                 if not self.space[target.metric].numeric:
-                    raise SettingError(
-                        "objectives", f"value {target.metric!r} is searched, but not a number", "remove it"
-                    )
+                    raise SettingError("objectives", f"{value} is searched, but not a number", "remove it")
                 continue
             try:
                 measure(target.metric)
             except KeyError:
+                remedy = "use a metric of 'rlsched evaluate', or cost.NAME"
                 raise SettingError(
-                    "objectives",
-                    f"value {target.metric!r} is neither a metric nor searched",
-                    "use a metric of 'rlsched evaluate', or cost.NAME",
+                    "objectives", f"{value} is neither a metric nor searched", remedy
                 ) from None
 
-    def settings(
-        self, where: str, point: Point | None = None, more: Iterable[str] = ()
-    ) -> tuple[Scenario, TrainConfig]:
-        """Scenario and training settings of a trial.
-
-        Args:
-            where: the file or folder of the sweep, for errors.
-            point: of the trial; None: without searched settings.
-            more: further `--set` assignments.
+    def settings(self, where: str, point: Point | None = None) -> tuple[Scenario, TrainConfig]:
+        """Scenario and training settings of a trial; without a point those that are not searched.
 
         Raises:
-            BadInputError: a key or a value is wrong.
+            BadInputError: a key or a value is wrong; `where`, the sweep's file or folder, is in the message.
         """
-        return parse_config(self.base, f"{where}: base", [*self.set, *more, *assignments(point or {})])
+        return parse_config(self.base, f"{where}: base", [*self.set, *assignments(point or {})])
 
     def targets(self, where: str) -> tuple[Target, ...]:
         """The objectives with their directions."""
@@ -208,13 +185,11 @@ class Sweep(Frozen):
             metrics = [config.resolve(scenario).validation.metric]
             metrics += [f"cost.{name}" for name in scenario.objective.costs]
             targets = tuple(Target(metric=metric) for metric in metrics)
-        return tuple(self._directed(target) for target in targets)
-
-    def _directed(self, target: Target) -> Target:
-        if target.mode is not None:
-            return target
-        lower = target.metric in self.space or measure(target.metric).lower_is_better
-        return target.model_copy(update={"mode": "min" if lower else "max"})
+        lower = [target.metric in self.space or measure(target.metric).lower_is_better for target in targets]
+        return tuple(
+            Target(metric=target.metric, mode=target.mode or ("min" if minimized else "max"))
+            for target, minimized in zip(targets, lower, strict=True)
+        )
 
     def points(self) -> list[dict[str, Any]]:
         """The points in order; of optuna, which depends on results, random points instead."""

@@ -69,11 +69,7 @@ def _rooted(path: Any) -> Any:
 
 
 def check_sweep(sweep: Sweep, where: str) -> None:
-    """Check all points before anything starts.
-
-    Args:
-        sweep: as read.
-        where: its file or folder, for errors.
+    """Check all points before anything starts; errors name `where`, the sweep's file or folder.
 
     Raises:
         BadInputError: a setting cannot have one of its values.
@@ -82,17 +78,15 @@ def check_sweep(sweep: Sweep, where: str) -> None:
     if sweep.policy is not None:
         for key in sweep.space:
             if key.partition(".")[0] in TrainConfig.model_fields:
-                raise BadInputError(
-                    f"{where}: space.{key}", "is not supported with a policy", "remove policy"
-                )
+                problem = "is not supported with a policy"
+                raise BadInputError(f"{where}: space.{key}", problem, "remove policy")
     for key, domain in sweep.space.items():
         for value in domain.extremes():
             try:
                 sweep.settings(where, {key: value})
             except BadInputError as error:
-                if key not in error.where:
-                    continue  # the value may fit other settings of a point, which are checked below
-                raise _of_space(error, where, key) from None
+                if key in error.where:  # else the value may fit other settings of a point, checked below
+                    raise BadInputError(f"{where}: space.{key}", error.problem, error.remedy) from None
     for point in checked_points(sweep):
         check_point(sweep, where, point)
 
@@ -103,11 +97,6 @@ def checked_points(sweep: Sweep) -> list[dict[str, Any]]:
         return sweep.points()
     first = {key: domain.extremes()[0] for key, domain in sweep.space.items()}
     return [first | {key: value} for key, domain in sweep.space.items() for value in domain.extremes()]
-
-
-def _of_space(error: BadInputError, where: str, key: str) -> BadInputError:
-    """The error with the place in the sweep's space instead of an option of the command line."""
-    return BadInputError(f"{where}: space.{key}", error.problem, error.remedy)
 
 
 def check_point(sweep: Sweep, where: str, point: Point) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ray import tune
-from ray.tune import PlacementGroupFactory
 
 from rlsched.files import Alone
 from rlsched.learn.checkpoints import Standing
-from rlsched.learn.config.training import ResolvedConfig, TrainConfig
+from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.rllib.session import bundles
 from rlsched.learn.run import train
 from rlsched.learn.selection import Validation
@@ -87,9 +86,10 @@ class Trial(tune.Trainable):
         self.point = point_of(self.sweep, config)
         self.trial = self.folder.trial(self.point)
         self.trial.create(self.point)
-        self.where = str(self.folder.path)
-        scenario, training = self.sweep.settings(self.where, self.point)
-        steps = training.resolve(scenario).steps
+        where = str(self.folder.path)
+        self.scenario, self.training = self.sweep.settings(where, self.point)
+        self.targets = self.sweep.targets(where)
+        steps = self.training.resolve(self.scenario).steps
         self.rungs = self.sweep.rungs(steps) if self.sweep.policy is None else [1]
         self.rung = 0
 
@@ -107,26 +107,22 @@ class Trial(tune.Trainable):
         Raises:
             StoppedError: the sweep, or the end of Ray, stopped the trial.
         """
-        # A process of a killed driver or on a lost node may still run. An interrupted sweep waits for this.
-        lock = Alone(self.trial.path, LOCK_TIMEOUT_S)
-        try:
-            return self._step()
-        finally:
-            lock.let_go()
-
-    def _step(self) -> dict[str, Any]:
         rung_steps = self.rungs[self.rung]
         self.rung += 1
         last = self.rung == len(self.rungs)
-        runs = None if last else self.trial.read_rung(rung_steps)
-        if runs is None:
-            runs = [self._seed(seed, None if last else rung_steps) for seed in self.sweep.seeds]
-            if last:
-                self.trial.mark_done()
-            else:
-                self.trial.save_rung(rung_steps, runs)
-        targets = self.sweep.targets(self.where)
-        objectives = objectives_of(self.point, runs, targets)
+        # A process of a killed driver or on a lost node may still run. An interrupted sweep waits for this.
+        lock = Alone(self.trial.path, LOCK_TIMEOUT_S)
+        try:
+            runs = None if last else self.trial.read_rung(rung_steps)
+            if runs is None:
+                runs = [self._seed(seed, None if last else rung_steps) for seed in self.sweep.seeds]
+                if last:
+                    self.trial.mark_done()
+                else:
+                    self.trial.save_rung(rung_steps, runs)
+        finally:
+            lock.let_go()
+        targets, objectives = self.targets, objectives_of(self.point, runs, self.targets)
         excess = float(np.mean([run.excess for run in runs]))
         values = zip(targets, objectives, strict=True)
         return {
@@ -142,27 +138,26 @@ class Trial(tune.Trainable):
         """Train one seed up to a rung; None: to its end."""
         if self.folder.stopping.exists():
             raise StoppedError("the trial was asked to stop")
-        scenario, config = self.sweep.settings(self.where, self.point, [f"seed={seed}"])
         if self.sweep.policy is not None:
             if self.trial.read_run(seed) is None:
                 began = time.monotonic()
-                values, excess = evaluate_policy(scenario, self.sweep.policy, self.sweep.episodes, seed)
+                values, excess = evaluate_policy(self.scenario, self.sweep.policy, self.sweep.episodes, seed)
                 self.trial.save_figures(seed, time.monotonic() - began, values, excess)
         elif not self.trial.seed_done(seed):
-            self._train(scenario, config, seed, rung_steps)
+            self._train(seed, rung_steps)
         run = self.trial.read_run(seed)
         assert run is not None, "a training ends with a checkpoint"
         return run
 
-    def _train(self, scenario: Scenario, config: TrainConfig, seed: int, rung_steps: int | None) -> None:
-        folder = self.trial.run_folder(seed)
+    def _train(self, seed: int, rung_steps: int | None) -> None:
+        config, folder = self.training.model_copy(update={"seed": seed}), self.trial.run_folder(seed)
         latest = folder.latest()
         if rung_steps is not None and latest is not None and latest[1].steps >= rung_steps:
             return
         # The driver has checked earlier checkpoints; this node may run as another user.
         display = SilentDisplay(self.folder.stopping.exists)
         reason = train(
-            scenario, config, folder, display, resume=folder.holds_run, pause_at=rung_steps, trust=True
+            self.scenario, config, folder, display, resume=folder.holds_run, pause_at=rung_steps, trust=True
         ).reason
         if reason == "interrupted":  # by the sweep or the end of Ray, before the rung
             raise StoppedError("the trial was asked to stop")
@@ -187,8 +182,3 @@ def trial_resources(sweep: Sweep, point: Point, where: str) -> list[dict[str, fl
     if config.gpus_per_learner and not config.learners:
         driver["GPU"] = config.gpus_per_learner
     return [driver, *bundles(resolved)]
-
-
-def placement_group(processes: Sequence[Mapping[str, float]]) -> PlacementGroupFactory:
-    """Resources of the processes of a trial, for Ray Tune."""
-    return PlacementGroupFactory([dict(process) for process in processes])
