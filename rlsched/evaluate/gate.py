@@ -21,36 +21,24 @@ LEAST_EPISODES = 5
 class Verdict:
     """Result of the gate for one learned policy.
 
-    Attributes:
-        policy: as in the comparison.
-        backfill: as in the comparison.
-        metric: that the comparison shows first.
-        episodes: in which the policy was measured.
-        mean: of the policy.
-        heuristic: the best one by the mean of the metric; it acts where the policy does not pass.
-        heuristic_mean: of that.
-        difference: mean of policy minus heuristic, paired by episode; raw, so the metric says what is good.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        against: worse or better where the interval lies wholly on one side of zero, level where it holds
-            zero, unknown where fewer than `LEAST_EPISODES` were measured.
-        hoarding: the finding of the hoarding check, where hoarding is looked for.
-        broken: limits of costs that the policy was trained within and exceeds, by interval.
+    The difference is the mean of policy minus heuristic, paired by episode, with its 95 % interval. The
+    policy is `better` or `worse` where the interval lies wholly on one side of zero, `level` where it holds
+    zero, and `unknown` where fewer than `LEAST_EPISODES` were measured.
     """
 
     policy: str
     backfill: str
-    metric: str
-    episodes: int
+    metric: str  # shown first by the comparison
+    episodes: int  # in which the policy was measured
     mean: float
-    heuristic: PolicyLabel
+    heuristic: PolicyLabel  # the best by its mean; it acts where the policy does not pass
     heuristic_mean: float
     difference: float
     low: float
     high: float
     against: Literal["better", "level", "worse", "unknown"]
-    hoarding: Breach | None
-    broken: tuple[LimitCheck, ...]
+    hoarding: Breach | None  # finding of the hoarding check, where hoarding is looked for
+    broken: tuple[LimitCheck, ...]  # limits that the policy was trained within and exceeds, by interval
 
     @property
     def hoards(self) -> bool:
@@ -117,7 +105,7 @@ def verdicts(result: Result) -> list[Verdict]:
                 row.best_heuristic_difference,
                 row.difference_low,
                 row.difference_high,
-                "unknown" if unknown else _side(verdict(row)),
+                "unknown" if unknown else verdict(row) or "level",
                 hoarding.get(label) if hoarding_applies(result.scenario) else None,
                 tuple(
                     limit
@@ -127,10 +115,6 @@ def verdicts(result: Result) -> list[Verdict]:
             )
         )
     return judgements
-
-
-def _side(word: str) -> Literal["better", "level", "worse"]:
-    return "better" if word == "better" else "worse" if word == "worse" else "level"
 
 
 def ranked(result: Result, metric: str) -> list[tuple[PolicyLabel, float]]:

@@ -32,36 +32,21 @@ class History:
     """Record of an episode, tick by tick.
 
     Moments are the ticks, once their decisions are made, and the end of the last tick.
-
-    Attributes:
-        name: of the policy, as it is shown.
-        tick_s: seconds per tick.
-        units: (resource,) units of the cluster.
-        resources: (resource,) their names.
-        capacity_kwh: of the battery, 0 without one.
-        full_kw: draw of the cluster under load, 0 where the scenario has no power.
-        places: (moment, place) jobs, in the order of `PLACES`.
-        used: (moment, resource) units that run jobs.
-        on: (moment, resource) units on.
-        accounts: (moment, account) energies so far, in the order of `energy.ACCOUNTS`.
-        battery_kwh: (moment,) level of the battery.
-        value: (moment,) of the jobs finished so far.
-        played: outcome of the episode, as far as it was played.
     """
 
-    name: str
-    tick_s: int
-    units: IntArray
-    resources: tuple[str, ...]
-    capacity_kwh: float
-    full_kw: float
-    places: IntArray
-    used: IntArray
-    on: IntArray
-    accounts: FloatArray
-    battery_kwh: FloatArray
-    value: FloatArray
-    played: Played
+    name: str  # of the policy, as it is shown
+    tick_s: int  # seconds per tick
+    units: IntArray  # (resource,)
+    resources: tuple[str, ...]  # (resource,) names
+    capacity_kwh: float  # of the battery, 0 without one
+    full_kw: float  # draw of the cluster under load, 0 where the scenario has no power
+    places: IntArray  # (moment, place) jobs, in the order of `PLACES`
+    used: IntArray  # (moment, resource) units that run jobs
+    on: IntArray  # (moment, resource) units on
+    accounts: FloatArray  # (moment, account) energies so far, in the order of `energy.ACCOUNTS`
+    battery_kwh: FloatArray  # (moment,) level
+    value: FloatArray  # (moment,) of the jobs finished so far
+    played: Played  # as far as the episode was played
 
     @property
     def ticks(self) -> int:

@@ -29,37 +29,23 @@ WAIT_LIMIT = 1.75
 class Breach:
     """Result of the check for one learned policy: means over the episodes it shares with greedy sjf.
 
-    For a policy that was trained with several seeds, they are means over these, too.
-
-    Attributes:
-        policy: as in the episodes.
-        backfill: as in the episodes.
-        episodes: shared with the reference.
-        span: mean schedule span (ratio).
-        reference_span: greedy sjf's.
-        span_ratio: the one over the other, at most `SPAN_LIMIT`.
-        wait: mean wait, seconds.
-        reference_wait: greedy sjf's.
-        wait_ratio: the one over the other, at most `WAIT_LIMIT`.
-        completion: mean completion ratio; jobs that never start are the extreme of hoarding.
-        reference_completion: greedy sjf's.
-        breached: None where it could not be judged, because greedy sjf did not run the same episodes.
-        seeds_breached: seeds of its training, of several, that hoard when each is judged alone.
+    For a policy that was trained with several seeds, they are means over these, too. The reference is greedy
+    sjf.
     """
 
     policy: str
     backfill: str
-    episodes: int
-    span: float
+    episodes: int  # shared with the reference
+    span: float  # mean schedule span
     reference_span: float
-    span_ratio: float
-    wait: float
+    span_ratio: float  # span / reference_span, at most `SPAN_LIMIT`
+    wait: float  # mean, seconds
     reference_wait: float
-    wait_ratio: float
-    completion: float
+    wait_ratio: float  # wait / reference_wait, at most `WAIT_LIMIT`
+    completion: float  # mean completion ratio; jobs that never start are the extreme of hoarding
     reference_completion: float
-    breached: bool | None
-    seeds_breached: tuple[int, ...] = ()
+    breached: bool | None  # None: not judged, because greedy sjf did not run the same episodes
+    seeds_breached: tuple[int, ...] = ()  # seeds of several that hoard when each is judged alone
 
 
 def hoarding_applies(scenario: ResolvedScenario) -> bool:

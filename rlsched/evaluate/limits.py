@@ -16,27 +16,19 @@ from rlsched.sim.simulator import Playable
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """The mean cost of a policy against its limit.
+    """The mean cost of a policy against its limit, with a 95 % interval.
 
-    Attributes:
-        policy: as in the episodes.
-        cost: its name.
-        per: `episode` or `job`, the scope of the limit.
-        limit: mean over the episodes where it is relative to a heuristic.
-        mean: of the cost over the episodes (`paid` in JSON).
-        low: lower end of its 95 % interval; of its difference to a relative limit, plus that.
-        high: upper end, likewise.
-        seeds_above: training seeds, of several, whose mean cost is above the limit.
+    Where the limit is relative to a heuristic, the interval is that of the difference, plus the limit.
     """
 
     policy: str
     cost: str
-    per: str
-    limit: float
-    mean: float
+    per: str  # `episode` or `job`, the scope of the limit
+    limit: float  # mean over the episodes where it is relative to a heuristic
+    mean: float  # of the cost over the episodes (`paid` in JSON)
     low: float
     high: float
-    seeds_above: tuple[int, ...] = ()
+    seeds_above: tuple[int, ...] = ()  # training seeds, of several, whose mean cost is above the limit
 
     @property
     def met(self) -> bool:

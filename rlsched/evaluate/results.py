@@ -9,13 +9,7 @@ from typing import Any, Literal
 
 from rlsched.evaluate.hoarding import Breach, hoarding, hoarding_applies
 from rlsched.evaluate.limits import LimitCheck
-from rlsched.evaluate.statistics import (
-    EpisodeResult,
-    SeedRow,
-    SummaryRow,
-    summarise,
-    summarise_seeds,
-)
+from rlsched.evaluate.statistics import EpisodeResult, SeedRow, SummaryRow, summarise, summarise_seeds
 from rlsched.scenario import ResolvedScenario
 
 Protocol = Literal["rlscheduler"]
@@ -56,15 +50,7 @@ class Result:
         limits: Sequence[LimitCheck] = (),
         seed: int = 0,
     ) -> Result:
-        """Compare policies over their episodes.
-
-        Args:
-            scenario: what was simulated.
-            episodes: of all policies.
-            protocol: the published protocol that was followed, if any.
-            repairs: what was dropped or mended while loading jobs, with counts.
-            limits: costs of learned policies against the limits that they were trained with.
-            seed: of the bootstrap.
+        """Compare policies over their episodes; `seed` is that of the bootstrap.
 
         Raises:
             ValueError: the episodes are not the same for all policies.
@@ -84,7 +70,7 @@ def to_json(result: Result) -> dict[str, Any]:
         "schema": 1,
         "scenario": result.scenario.model_dump(mode="json"),
         "protocol": result.protocol,
-        "episodes": [_episode(episode) for episode in result.episodes],
+        "episodes": [asdict(episode) for episode in result.episodes],
         "summary": [asdict(row) for row in result.summary],
         "repairs": dict(result.repairs),
         "hoarding": [asdict(finding) for finding in result.hoarding],
@@ -96,32 +82,8 @@ def to_json(result: Result) -> dict[str, Any]:
 
 
 def _limit(check: LimitCheck) -> dict[str, Any]:
-    return {
-        "policy": check.policy,
-        "cost": check.cost,
-        "per": check.per,
-        "limit": check.limit,
-        "paid": check.mean,
-        "low": check.low,
-        "high": check.high,
-        "seeds_above": check.seeds_above,
-        "kept": check.met,
-    }
-
-
-def _episode(result: EpisodeResult) -> dict[str, Any]:
-    return {
-        "policy": result.policy,
-        "backfill": result.backfill,
-        "episode": result.episode,
-        "seed": result.seed,
-        "offset": result.offset,
-        "learned": result.learned,
-        "units": result.units,
-        "window": result.window,
-        "training_seed": result.training_seed,
-        "metrics": dict(result.metrics),
-    }
+    values = asdict(check)
+    return {**values, "paid": values.pop("mean"), "kept": check.met}
 
 
 def finite(value: Any) -> Any:

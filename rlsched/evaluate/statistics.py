@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan, nan
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,31 +17,18 @@ from rlsched.jobs import FloatArray
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """Metrics of one policy in one episode.
+    """Metrics of one policy in one episode."""
 
-    Attributes:
-        policy: a heuristic's name or a checkpoint's.
-        backfill: the backfilling rule around it.
-        episode: number of the episode; policies are paired by it.
-        seed: of the episode.
-        offset: trace row at which it starts, None where jobs are drawn.
-        metrics: name (of `METRICS`, or cost.NAME) to value; NaN where it could not be measured.
-        learned: False for heuristics, which learned policies are held against.
-        units: (resource,) of the episode's cluster; None: not known.
-        window: oldest waiting jobs that a learned policy sees; None: of others, which see all of them.
-        training_seed: of the training, where policies of several seeds are compared as one; None: one policy.
-    """
-
-    policy: str
+    policy: str  # name of a heuristic, or folder
     backfill: str
-    episode: int
-    seed: int
-    offset: int | None
-    metrics: Mapping[str, float]
+    episode: int  # number, by which policies are paired
+    seed: int  # of the episode
+    offset: int | None  # trace row at which it starts; None: jobs are drawn
+    metrics: Mapping[str, float]  # name (of `METRICS`, or cost.NAME) -> value; NaN: not measured
     learned: bool = False
-    units: Sequence[int] | None = None
-    window: int | None = None
-    training_seed: int | None = None
+    units: Sequence[int] | None = None  # (resource,) of the episode's cluster; None: not known
+    window: int | None = None  # oldest waiting jobs that a learned policy sees; None: a heuristic sees all
+    training_seed: int | None = None  # where several seeds are compared as one policy; None: one policy
 
     def __post_init__(self) -> None:
         for name in self.metrics:
@@ -65,22 +52,9 @@ class PolicyLabel(NamedTuple):
 class SummaryRow:
     """One metric of one policy over all episodes, and over all seeds of its training; NaN: not measured.
 
-    Attributes:
-        policy: as in the episodes.
-        backfill: as in the episodes.
-        metric: its name.
-        mean: over the seeds and episodes where it was measured.
-        low: lower end of the mean's 95 % bootstrap interval, over seeds and episodes (`bootstrap_columns`).
-        high: its upper end.
-        best_heuristic_difference: mean of policy minus best heuristic, over the episodes both have; raw, so
-            negative is good where `Metric.lower_is_better`.
-        difference_low: lower end of its 95 % bootstrap interval.
-        difference_high: its upper end.
-        wins: share of those seeds and episodes where it is at least as good as the best heuristic.
-        best_heuristic: the heuristic whose mean is best, `policy + backfill`; None without any.
-        episodes: how many were measured.
-        learned: whether the policy is.
-        seeds: of its training, that are compared as one policy.
+    Intervals are 95 % bootstrap intervals over seeds and episodes (`bootstrap_columns`). The difference is
+    the mean of policy minus best heuristic, over the episodes that both have. It is raw: negative is good
+    where `Metric.lower_is_better`.
     """
 
     policy: str
@@ -92,11 +66,11 @@ class SummaryRow:
     best_heuristic_difference: float
     difference_low: float
     difference_high: float
-    wins: float
-    best_heuristic: str | None
-    episodes: int
+    wins: float  # share of those seeds and episodes where it is at least as good as the best heuristic
+    best_heuristic: str | None  # the heuristic whose mean is best, `policy + backfill`; None without any
+    episodes: int  # measured
     learned: bool
-    seeds: int = 1
+    seeds: int = 1  # number of training seeds that are compared as one policy
 
     @property
     def label(self) -> PolicyLabel:
@@ -108,30 +82,19 @@ class SummaryRow:
 class SeedRow:
     """One metric of a policy that was trained with several seeds: how these differ.
 
-    Attributes:
-        policy: as in the episodes.
-        backfill: as in the episodes.
-        metric: its name.
-        seeds: of the training, in rising order.
-        means: of each seed, over the episodes; NaN where nothing could be measured.
-        iqm: interquartile mean over seeds and episodes.
-        iqm_low: lower end of its 95 % bootstrap interval; it and the upper end are NaN but for the metrics
-            that a comparison shows first.
-        iqm_high: upper end of the interval.
-        best_heuristic: as in `SummaryRow`.
-        best_heuristic_iqm: interquartile mean of that over the episodes; NaN without any.
+    The 95 % bootstrap interval of the interquartile mean is NaN but for the metrics shown first.
     """
 
     policy: str
     backfill: str
     metric: str
-    seeds: tuple[int, ...]
-    means: tuple[float, ...]
-    iqm: float
+    seeds: tuple[int, ...]  # of the training, in rising order
+    means: tuple[float, ...]  # of each seed, over the episodes; NaN where nothing could be measured
+    iqm: float  # interquartile mean over seeds and episodes
     iqm_low: float
     iqm_high: float
-    best_heuristic: str | None
-    best_heuristic_iqm: float
+    best_heuristic: str | None  # as in `SummaryRow`
+    best_heuristic_iqm: float  # over the episodes; NaN without any
 
     def ranked(self) -> list[tuple[int, float]]:
         """Seeds with their means, the best first; those that were not measured are left out."""
@@ -224,14 +187,8 @@ def _seeds(results: Iterable[EpisodeResult]) -> dict[PolicyLabel, tuple[int, ...
 def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryRow]:
     """Means, intervals and paired differences to the best heuristic, per policy and metric.
 
-    The best heuristic is chosen for each metric, over all backfilling rules, by its mean.
-
-    Args:
-        episodes: of all policies.
-        seed: of the resampling.
-
-    Returns:
-        Rows by policy in the order of their first episode, then by metric.
+    The best heuristic is chosen for each metric, over all backfilling rules, by its mean. Rows are by policy
+    in the order of their first episode, then by metric. `seed` is that of the resampling.
 
     Raises:
         ValueError: the episodes are not the same for all policies.
@@ -269,13 +226,8 @@ def summarise_seeds(
 ) -> list[SeedRow]:
     """Differences between the training seeds of each policy that was trained with several.
 
-    Args:
-        episodes: of all policies.
-        rows: of `summarise`, of the same episodes.
-        seed: of the resampling.
-
-    Returns:
-        Rows by policy and metric, as those of `summarise`; none where every policy is one.
+    Takes the rows of `summarise` for the same episodes; returns rows in their order, none where every policy
+    is one.
     """
     table, cells = Table.of(episodes), by_cell(rows)
     named = {str(label): columns for label, columns in table.columns.items()}
@@ -316,8 +268,8 @@ def _wins(difference: FloatArray, metric: str) -> float:
     return float(good.mean())
 
 
-def verdict(row: SummaryRow) -> str:
-    """Whether a policy is better or worse than the best heuristic; empty where the interval holds zero."""
+def verdict(row: SummaryRow) -> Literal["better", "worse", ""]:
+    """Whether a policy is better or worse than the best heuristic; empty: the interval holds zero."""
     if isnan(row.best_heuristic_difference) or row.difference_low <= 0 <= row.difference_high:
         return ""
     return "better" if (row.difference_high < 0) == measure(row.metric).lower_is_better else "worse"

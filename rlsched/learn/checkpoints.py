@@ -41,33 +41,19 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, Recursio
 
 
 class Standing(Frozen):
-    """Progress of a run, stored in every checkpoint.
+    """Progress of a run, stored in every checkpoint; checks are those of costs with a limit."""
 
-    Attributes:
-        iteration: number of finished iterations.
-        steps: decisions so far.
-        seconds: training time so far.
-        best_excess: `Score.excess` of the best policy.
-        best_value: `Score.value` of the best policy.
-        best_metric: metric of the best policy in validation.
-        best_hoarding: part of `best_excess` from hoarding; None in checkpoints of older versions.
-        best_checks: cost with a limit -> check of the best policy; empty in those of older versions.
-        checks: cost with a limit -> check of the last validation's policy.
-        since_best: validations since the best policy.
-        better: the last validation's policy is the best, and better than the best heuristic by interval.
-    """
-
-    iteration: int = 0
-    steps: int = 0
-    seconds: float = 0.0
-    best_excess: float | None = None
-    best_value: float | None = None
-    best_metric: float | None = None
-    best_hoarding: float | None = None
-    best_checks: dict[str, LimitCheck] = Field({})
-    checks: dict[str, LimitCheck] = Field({})
-    since_best: int = 0
-    better: bool = False
+    iteration: int = 0  # finished ones
+    steps: int = 0  # decisions so far
+    seconds: float = 0.0  # of training so far
+    best_excess: float | None = None  # `Score.excess` of the best policy
+    best_value: float | None = None  # its `Score.value`
+    best_metric: float | None = None  # its metric in validation
+    best_hoarding: float | None = None  # part of `best_excess`; None in checkpoints of older versions
+    best_checks: dict[str, LimitCheck] = Field({})  # empty in those of older versions
+    checks: dict[str, LimitCheck] = Field({})  # of the last validation's policy
+    since_best: int = 0  # validations
+    better: bool = False  # the last policy is the best, and beats the best heuristic by interval
 
     @model_validator(mode="before")
     @classmethod
@@ -79,11 +65,7 @@ class Standing(Frozen):
 
 
 class Checkpoints:
-    """The checkpoints of one run.
-
-    Args:
-        path: of their folder.
-    """
+    """The checkpoints of one run, in the folder `path`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

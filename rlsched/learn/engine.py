@@ -15,15 +15,10 @@ from rlsched.learn.policy import NetworkPolicy
 
 @dataclass(frozen=True)
 class Progress:
-    """Result of an iteration.
+    """Result of an iteration."""
 
-    Attributes:
-        steps: decisions since the run began: taken, or read from a dataset.
-        row: figures for metrics.csv; None where there is none yet.
-    """
-
-    steps: int
-    row: Mapping[str, float | None]
+    steps: int  # decisions since the run began: taken, or read from a dataset
+    row: Mapping[str, float | None]  # figures for metrics.csv; None where there is none yet
 
 
 class Engine(Protocol):

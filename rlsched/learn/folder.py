@@ -43,11 +43,7 @@ PACKAGES = ("rlsched", "ray", "torch", "gymnasium", "numpy", "numba")
 
 
 class RunFolder:
-    """One run's folder.
-
-    Args:
-        path: of the folder.
-    """
+    """One run's folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,12 +77,7 @@ class RunFolder:
             )
 
     def create(self, scenario: ResolvedScenario, config: ResolvedConfig, inputs: Mapping[str, str]) -> None:
-        """Begin a run.
-
-        Args:
-            scenario: that is simulated.
-            config: how to train.
-            inputs: name of an input file -> its checksum.
+        """Begin a run; `inputs` maps names of input files to their checksums.
 
         Raises:
             BadInputError: there is a run already, or the folder cannot be written.
@@ -126,7 +117,6 @@ class RunFolder:
             lock.let_go()
 
     def _trainer(self) -> str:
-        """Describe the process that trains, as far as its file names it."""
         try:
             values = json.loads((self.path / PROCESS).read_bytes())
             return f"process {values['pid']} on host {values['host']}"
@@ -148,10 +138,6 @@ class RunFolder:
     def knows_inputs(self) -> bool:
         """Whether the checksums of the run's inputs are stored."""
         return (self.path / INPUTS).exists()
-
-    def has_start(self) -> bool:
-        """Whether the policy before training has been saved completely."""
-        return self.start.is_dir()
 
     def read(self) -> tuple[Scenario, ResolvedConfig]:
         """The settings of the run in this folder.

@@ -50,15 +50,21 @@ def interrupts(answer: Callable[[], None]) -> Iterator[Interrupted]:
     if threading.current_thread() is not threading.main_thread():
         yield state
         return
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, ask) for number in numbers}
-    try:
+    with _handled_by(ask, signal.SIGINT, signal.SIGTERM):
         yield state
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Handle these signals, and SIGHUP unless it is ignored."""
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers = (*numbers, signal.SIGHUP)
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def leave_terminal() -> None:
@@ -103,13 +109,10 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, end) for number in numbers}
     hook, sys.unraisablehook = sys.unraisablehook, end_later
     try:
-        yield
+        with _handled_by(end, signal.SIGTERM):
+            yield
     except Exception:
         if again:
             raise KeyboardInterrupt from None
@@ -122,8 +125,6 @@ def ended_by_signals() -> Iterator[None]:
             timer.cancel()
             timer.join()
         sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

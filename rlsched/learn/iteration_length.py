@@ -38,11 +38,7 @@ def share_of_iteration(remaining: float, usual: float, end: float, *, shorten_al
 def next_share(config: ResolvedConfig, standing: Standing, engine: Engine, usual_s: float | None) -> float:
     """Share of an iteration's usual decisions that the next iteration has.
 
-    Args:
-        config: how to train.
-        standing: progress of the run.
-        engine: of the run.
-        usual_s: seconds of an iteration of usual length; None before the first.
+    `usual_s` is the duration of an iteration of usual length, in seconds; None before the first.
     """
     steps = config.steps
     shorten_all, usual = engine.shortens_all, engine.usual_decisions

@@ -37,11 +37,11 @@ def train_unconstrained(
     """Train a policy without limits for a run that is to begin, or resume that training.
 
     Args:
-        scenario: that is simulated.
+        scenario: with limits.
         config: of the run that is to begin.
         folder: of the run without limits.
         display: shows progress.
-        address: of a Ray cluster; left out: this machine.
+        address: of a Ray cluster; None: this machine.
 
     Returns:
         Whether it has been trained to its end.
@@ -70,10 +70,7 @@ def train_unconstrained(
 def costs_of(planned: Plan, policy: NetworkPolicy, names: Iterable[str]) -> dict[str, float]:
     """Amounts that are compared with limits of these costs, for a policy on the episodes of a validation.
 
-    Args:
-        planned: run of the validation, with some limit for each of the costs.
-        policy: that decides; it has passed `check_fits`.
-        names: of the costs.
+    The plan has some limit for each of the costs; the policy has passed `check_fits`.
     """
     metrics = planned.validation.run(policy)
     return {name: metrics[limited_name(name)] for name in names}

@@ -7,7 +7,6 @@ multiplier rises as long as the limit is exceeded and falls as long as it is not
 limit. The proportional part responds to the present violation, and the derivative to rising costs before they
 are too high.
 
-
 The printed algorithm multiplies by K_p twice, which is a misprint [Venkataswamy 2023, algorithm 7].
 """
 
@@ -20,19 +19,12 @@ from rlsched.settings import Frozen
 
 
 class LimitCheck(Frozen):
-    """Result of a validation for a cost with a limit.
+    """Result of a validation for a cost with a limit."""
 
-    Attributes:
-        limit: mean over the episodes, as an amount.
-        mean: of the cost.
-        highest: upper end of the 95 % interval of the mean.
-        unit: divisor of an excess: the limit; for a limit of 0 the cost of the cheapest heuristic.
-    """
-
-    limit: float
-    mean: float
-    highest: float
-    unit: float
+    limit: float  # mean over the episodes, as an amount
+    mean: float  # of the cost
+    highest: float  # upper end of the 95 % interval of the mean
+    unit: float  # divisor of an excess: the limit; for a limit of 0 the cost of the cheapest heuristic
 
     @property
     def excess(self) -> float:
@@ -53,25 +45,15 @@ class LimitCheck(Frozen):
 
 
 class Control(Frozen):
-    """State of a controller after a move.
+    """State of a controller after a move."""
 
-    Attributes:
-        cost: mean of the newest episodes, in units of the usual cost or of the limit.
-        error: cost less the limit, in the same unit; negative where the limit is kept.
-        proportional: smoothed error, clipped before to `Pid.largest_error`.
-        integral: sum of errors times their gain, between 0 and `Pid.integral_limit`.
-        derivative: rise of the smoothed cost over `Pid.delay` moves; 0 where it fell.
-        multiplier: the controller's output, at least 0.
-        smoothed: smoothed cost after each of the last moves, oldest first.
-    """
-
-    cost: float
-    error: float
-    proportional: float
-    integral: float
-    derivative: float
-    multiplier: float
-    smoothed: tuple[float, ...]
+    cost: float  # mean of the newest episodes, in units of the usual cost or of the limit
+    error: float  # cost less the limit, in the same unit; negative where the limit is kept
+    proportional: float  # smoothed error, clipped before to `Pid.largest_error`
+    integral: float  # sum of errors times their gain, between 0 and `Pid.integral_limit`
+    derivative: float  # rise of the smoothed cost over `Pid.delay` moves; 0 where it fell
+    multiplier: float  # the controller's output, at least 0
+    smoothed: tuple[float, ...]  # cost after each of the last moves, oldest first
 
 
 def control(before: Control | None, cost: float, limit: float, pid: Pid) -> Control:

@@ -30,29 +30,17 @@ VALIDATION_SEED = 0x76616C  # of the validation episodes, the same in every run 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Checked inputs of a run.
-
-    Attributes:
-        scenario: with the units of every resource known.
-        config: resolved, with absolute paths of other runs and datasets.
-        initial_config: settings for a run without a checkpoint, perhaps with its own initial policy.
-        feed: of episodes.
-        validation: on which its policies are compared.
-        inputs: checksums of the trace, the power series and the dataset.
-        latest: checkpoint to resume from, and its progress.
-        damaged: problems of newer checkpoints, a sentence each.
-        trust: accept pickles in the checkpoint that this user has not signed.
-    """
+    """Checked inputs of a run."""
 
     scenario: ResolvedScenario
-    config: ResolvedConfig
-    initial_config: ResolvedConfig
+    config: ResolvedConfig  # with absolute paths of other runs and datasets
+    initial_config: ResolvedConfig  # of a run without a checkpoint, perhaps with its own initial policy
     feed: EpisodeFeed
     validation: Validation
-    inputs: dict[str, str]
-    latest: tuple[Path, Standing] | None
-    damaged: tuple[str, ...] = ()
-    trust: bool = False
+    inputs: dict[str, str]  # checksums of the trace, the power series and the dataset
+    latest: tuple[Path, Standing] | None  # checkpoint to resume from, and its progress
+    damaged: tuple[str, ...] = ()  # problems of newer checkpoints, a sentence each
+    trust: bool = False  # accept pickles in the checkpoint that this user has not signed
 
 
 def plan(
@@ -178,7 +166,7 @@ def initial_config(config: ResolvedConfig, folder: RunFolder) -> ResolvedConfig:
     training is used.
     """
     algorithm = config.algorithm
-    if algorithm.initial_policy(config) is None or not folder.has_start():
+    if algorithm.initial_policy(config) is None or not folder.start.is_dir():
         return config
     return algorithm.with_initial_policy(config, folder.start)
 

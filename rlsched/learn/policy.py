@@ -53,21 +53,14 @@ class NetworkPolicy:
     It never sees privileged blocks. A network that was trained with them in the observation is rebuilt for
     the public observation, with the same weights.
 
-    Attributes:
-        scenario: decision rules, public observation and other settings of its training.
-        network: settings of the network.
-        net: the network, (vector, mask) -> masked logits.
-        num_resources: number of resource types.
-        about: figures and versions of its training.
-        sample: draw from the distribution instead of taking the best action.
     """
 
-    scenario: Scenario
+    scenario: Scenario  # of its training, with the public observation
     network: Network
-    net: nn.Module
+    net: nn.Module  # (vector, mask) -> masked logits
     num_resources: int
-    about: dict[str, Any]
-    sample: bool = False
+    about: dict[str, Any]  # figures and versions of its training
+    sample: bool = False  # draw from the distribution instead of taking the best action
 
     def __post_init__(self) -> None:
         public = self.scenario.public

@@ -27,12 +27,7 @@ from rlsched.learn.summary import Reason, Summary, reason_to_end
 from rlsched.learn.watchdog import StalledError, watchdog
 from rlsched.scenario import ResolvedScenario, Scenario
 
-VALIDATED = (
-    "bounded_slowdown",
-    "wait",
-    "utilization",
-    "schedule_span",
-)  # more metrics for operators
+VALIDATED = ("bounded_slowdown", "wait", "utilization", "schedule_span")  # more metrics for operators
 SCORED = ("relative", DIFFERENCE, f"{DIFFERENCE}_low", f"{DIFFERENCE}_high", "hoarding")
 STOPPING_MINUTES = 0.5
 
@@ -117,8 +112,7 @@ class Run:
         self.saved: Standing | None = None
         self.best_iteration = -1  # of the best policy of a resumed run
         self.standing = Standing() if self.latest is None else self.latest[1]
-        standing = self.standing
-        config = planned.initial_config
+        standing, config = self.standing, planned.initial_config
         self.engine: Engine = config.algorithm.open_engine(
             config, planned.feed, standing.iteration, standing.steps
         )
@@ -198,10 +192,8 @@ class Run:
 
     def next_share(self) -> float:
         """Length of the next iteration as a share of the usual one, so that the run does not overrun far."""
-        standing, usual_s = self.standing, None
-        if self.iterated:
-            usual_s = (standing.seconds - self.began) / self.iterated
-        return next_share(self.config, standing, self.engine, usual_s)
+        usual_s = (self.standing.seconds - self.began) / self.iterated if self.iterated else None
+        return next_share(self.config, self.standing, self.engine, usual_s)
 
     @property
     def run_fraction(self) -> float:
@@ -229,11 +221,9 @@ class Run:
             metrics = self.validation.run(engine.policy())
         score = self.validation.score(metrics)
         standing = self.standing
-        best = (
-            Score()
-            if standing.best_value is None
-            else Score(standing.best_excess or 0.0, standing.best_value)
-        )
+        best = Score()
+        if standing.best_value is not None:
+            best = Score(standing.best_excess or 0.0, standing.best_value)
         # Offline algorithms are to match the dataset. The match improves with training: the newest is best.
         # `again`: a killed run had saved this policy after its last checkpoint.
         again = score == best and standing.iteration == self.best_iteration
@@ -306,11 +296,7 @@ class Run:
     ) -> dict[str, float | int | None]:
         """Write an iteration, or the validation before the first, to metrics.csv and TensorBoard.
 
-        Args:
-            progress: result of the iteration.
-            metrics: metrics of the validation, where there was one.
-            steps: decisions of the iteration.
-            seconds: duration of the iteration.
+        `steps` are the decisions of the iteration; `metrics` are empty where there was no validation.
         """
         row: dict[str, float | int | None] = {
             "iteration": self.standing.iteration,

@@ -58,31 +58,18 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Fixed episodes on which the policies of a run are compared.
-
-    Attributes:
-        scenario: with the public observation.
-        units: (resource,) units of the cluster.
-        episodes: jobs and power of each.
-        metric: metric to optimise.
-        heuristics: heuristic -> metric -> mean, on the same episodes.
-        best: (episode,) the metric under the best of these heuristics in each episode.
-        rival: (episode,) the metric under the heuristic with the best mean.
-        sjf: metric -> (episode,) under greedy sjf, the reference of hoarding.
-        parts: (episode,) part of a mixture that each episode is from.
-        allowed: cost with a limit -> (episode,) the limit, as an amount.
-    """
+    """Fixed episodes on which the policies of a run are compared."""
 
     scenario: ResolvedScenario
     units: Sequence[int]
     episodes: Sequence[Playable]
-    metric: str
-    heuristics: Mapping[PolicyLabel, Mapping[str, float]]
-    best: FloatArray
-    rival: FloatArray
-    sjf: Mapping[str, FloatArray]
-    parts: IntArray
-    allowed: Mapping[str, FloatArray]
+    metric: str  # to optimise
+    heuristics: Mapping[PolicyLabel, Mapping[str, float]]  # metric -> mean, on the same episodes
+    best: FloatArray  # (episode,) the metric under the best of these heuristics in each episode
+    rival: FloatArray  # (episode,) the metric under the heuristic with the best mean
+    sjf: Mapping[str, FloatArray]  # metric -> (episode,) under greedy sjf, the reference of hoarding
+    parts: IntArray  # (episode,) part of a mixture that each episode is from
+    allowed: Mapping[str, FloatArray]  # cost with a limit -> (episode,) the limit, as an amount
 
     @classmethod
     def of(
@@ -271,12 +258,7 @@ def _least_hoarding(policy: Mapping[str, FloatArray], sjf: Mapping[str, FloatArr
 
 
 def limit_shares(policy: Mapping[str, float], sjf: Mapping[str, float]) -> dict[str, float]:
-    """Waits, spans and unfinished jobs, as shares of the limits in validation.
-
-    Args:
-        policy: metric -> mean.
-        sjf: metric -> mean of greedy sjf on the same episodes.
-    """
+    """Waits, spans and unfinished jobs, as shares of the limits in validation; arguments: metric -> mean."""
     return {
         "schedule_span": policy["schedule_span"] / (sjf["schedule_span"] * SPAN_LIMIT * MARGIN),
         "wait": policy["wait"] / (max(sjf["wait"], LEAST_REFERENCE["wait"]) * WAIT_LIMIT * MARGIN),

@@ -19,43 +19,24 @@ Reason = Literal["steps", "minutes", "no improvement", "better", "interrupted", 
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of an ended run.
-
-    Attributes:
-        scenario: that was simulated.
-        folder: of the run.
-        reason: of its end.
-        standing: progress at its end.
-        metric: by which policies are compared.
-        episodes: number of validation episodes.
-        best_heuristic: the best heuristic on these episodes, and its metric.
-        before: the metric before training; None where it was not recorded.
-        plays: the saved policy is the best one; else the newest.
-        limits: cost -> its limit.
-        unmoved: costs with a limit whose multiplier has never moved, where there are multipliers.
-        trained: this command has trained; else the run had ended before.
-    """
+    """Summary of an ended run."""
 
     scenario: Scenario
     folder: Path
     reason: Reason
     standing: Standing
-    metric: str
-    episodes: int
-    best_heuristic: tuple[PolicyLabel, float]
-    before: float | None
-    plays: bool
+    metric: str  # by which policies are compared
+    episodes: int  # number of validation episodes
+    best_heuristic: tuple[PolicyLabel, float]  # on these episodes, and its metric
+    before: float | None  # the metric before training; None: not recorded
+    plays: bool  # the saved policy is the best one; else the newest
     limits: dict[str, float]
-    unmoved: tuple[str, ...]
-    trained: bool = True
+    unmoved: tuple[str, ...]  # costs with a limit whose multiplier has never moved, if there are multipliers
+    trained: bool = True  # by this command; else the run had ended before
 
     @classmethod
     def of(cls, folder: RunFolder, reason: Reason) -> Summary:
-        """Read the summary from the folder of a run.
-
-        Args:
-            folder: with a checkpoint.
-            reason: of the run's end.
+        """Read the summary from the folder of a run with a checkpoint.
 
         Raises:
             BadInputError: there is no run.

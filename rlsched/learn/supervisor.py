@@ -37,23 +37,14 @@ class RunnersLostError(RuntimeError):
 
 @dataclass(eq=False)
 class SupervisedRunner:
-    """A remote runner and its health.
-
-    Attributes:
-        actor: its handle.
-        ping: the pending answer.
-        since: when the answer was expected first, in seconds of the process's clock.
-        alive: the last answer came.
-        hung: it was killed since its last answer.
-        lost: the exception that it died of, once it is not restarted any more.
-    """
+    """A remote runner and its health."""
 
     actor: Any
-    ping: Any = None
-    since: float = 0.0
-    alive: bool = True
-    hung: bool = False
-    lost: str | None = None
+    ping: Any = None  # the pending answer
+    since: float = 0.0  # when the answer was expected first, in seconds of the process's clock
+    alive: bool = True  # the last answer came
+    hung: bool = False  # killed since its last answer
+    lost: str | None = None  # the exception that it died of, once it is not restarted any more
 
     def ask(self, now: float) -> None:
         """Send a ping, which the runner answers after its present work."""
@@ -74,11 +65,9 @@ class SupervisedRunner:
 
 
 class RunnerSupervisor:
-    """Supervises remote runners, in a thread.
+    """Supervises remote runners, in a thread; all of them must have started.
 
-    Args:
-        group: the runners; all of them must have started.
-        hung_s: seconds that a runner may take to answer; None: forever.
+    A runner may take `hung_s` seconds to answer; None: forever.
     """
 
     def __init__(self, group: EnvRunnerGroup, hung_s: float | None) -> None:

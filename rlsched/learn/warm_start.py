@@ -34,17 +34,11 @@ ActionFunction = Callable[[VectorSimulator, IntArray], IntArray]
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """Recorded decisions of a teacher.
+    """Recorded decisions of a teacher."""
 
-    Attributes:
-        obs: (decision, size) public observation vectors.
-        mask: (decision, action) 1 where legal.
-        action: (decision,) the teacher's action.
-    """
-
-    obs: NDArray[np.float32]
-    mask: NDArray[np.int8]
-    action: IntArray
+    obs: NDArray[np.float32]  # (decision, size) public observation vectors
+    mask: NDArray[np.int8]  # (decision, action) 1 where legal
+    action: IntArray  # (decision,)
 
 
 def demonstrate(feed: EpisodeFeed, warm: WarmStart, rng: np.random.Generator) -> Demonstration:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from pydantic import Field, field_validator, model_validator
 
 from rlsched.errors import BadInputError
-from rlsched.scenario.bounds import (
-    MOST,
-    MOST_SECONDS,
-    MOST_UNITS,
-)
+from rlsched.scenario.bounds import MOST, MOST_SECONDS, MOST_UNITS
 from rlsched.settings import Frozen, SettingError
 
 

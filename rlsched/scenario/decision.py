@@ -6,11 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from rlsched.scenario.bounds import (
-    MOST_EPISODE_JOBS,
-    MOST_SLOTS,
-    MOST_TICKS,
-)
+from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_SLOTS, MOST_TICKS
 from rlsched.settings import Frozen, SettingError, as_written
 
 Admission = Literal["fcfs", "sjf", "qos", "hvf"]

@@ -6,11 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rlsched.scenario.bounds import (
-    MOST_EPISODE_JOBS,
-    MOST_EPISODE_TICKS,
-    MOST_ROW,
-)
+from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_EPISODE_TICKS, MOST_ROW
 from rlsched.settings import Frozen, SettingError
 
 

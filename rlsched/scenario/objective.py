@@ -134,10 +134,6 @@ class Objective(Frozen):
             return value
         named = cls.preset(value)
         if named is None:
-            known = ", ".join(OBJECTIVE_PRESETS)
-            raise SettingError(
-                "",
-                f"value {value!r} is no preset",
-                f"use one of {known}, or a mapping with reward and costs",
-            )
+            remedy = f"use one of {', '.join(OBJECTIVE_PRESETS)}, or a mapping with reward and costs"
+            raise SettingError("", f"value {value!r} is no preset", remedy)
         return named

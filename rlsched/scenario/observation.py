@@ -6,10 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from rlsched.scenario.bounds import (
-    MOST_SECONDS,
-    MOST_SLOTS,
-)
+from rlsched.scenario.bounds import MOST_SECONDS, MOST_SLOTS
 from rlsched.settings import Frozen, SettingError
 
 ObservationBlock = Literal[

@@ -123,9 +123,8 @@ class LublinParameters(Frozen):
     def _shares(self) -> LublinParameters:
         total = (self.serial or 0.0) + (self.power_of_two or 0.0)
         if total > 1:
-            raise SettingError(
-                "serial", f"and power_of_two are {total:g} of all jobs", "set a sum of at most 1"
-            )
+            problem = f"and power_of_two are {total:g} of all jobs"
+            raise SettingError("serial", problem, "set a sum of at most 1")
         return self
 
     @property
