@@ -16,10 +16,6 @@ INPUTS = "inputs.json"
 def save_inputs(folder: Path, inputs: Mapping[str, str]) -> None:
     """Save the inputs of a result.
 
-    Args:
-        folder: of the result.
-        inputs: name of an input -> its checksum or version.
-
     Raises:
         OSError: it cannot be written.
     """

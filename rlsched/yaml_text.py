@@ -22,9 +22,6 @@ LONGEST_NUMBER = 64
 def parse_yaml(text: str) -> Any:
     """The value of a YAML document.
 
-    Args:
-        text: with one document.
-
     Raises:
         yaml.YAMLError: it is not YAML, or goes beyond a limit of this module.
     """

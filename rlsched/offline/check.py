@@ -48,11 +48,6 @@ def check(
 ) -> list[Problem]:
     """Look at everything.
 
-    Args:
-        folder: of the dataset.
-        manifest: of the dataset.
-        progress: called with rows that have been looked at.
-
     Returns:
         The first problem of each file that has one.
     """

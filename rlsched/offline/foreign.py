@@ -65,10 +65,6 @@ def completed(episode: Foreign, shape: Shape) -> Columns | None:
     ticks so far, too. Where the source has no next observations, they are those of the next row. The last row
     of a truncated episode is left out then.
 
-    Args:
-        episode: from another program.
-        shape: of our columns.
-
     Returns:
         Columns; None if nothing of it can be used.
 

@@ -57,10 +57,6 @@ def parse_behaviors(option: str, texts: Iterable[str]) -> tuple[Behavior, ...]:
 def parse_share(option: str, text: str) -> tuple[str, float]:
     """The name of a dataset and its share from `NAME[:SHARE]`; 1 where there is none.
 
-    Args:
-        option: where it was given, for messages.
-        text: what was given.
-
     Raises:
         BadInputError: the share is no number above 0.
     """

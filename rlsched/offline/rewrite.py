@@ -120,11 +120,6 @@ def choose_mix(
 def choose_split(source: Source, shares: Mapping[str, float], seed: int) -> dict[str, frozenset[str]]:
     """Deal the episodes of a dataset out, at random.
 
-    Args:
-        source: of the episodes.
-        shares: of each part by its name, in proportion.
-        seed: of the draw.
-
     Raises:
         BadInputError: a part would have no episode.
     """
@@ -149,11 +144,6 @@ def rewrite(
     progress: Progress = lambda rows: None,
 ) -> list[Manifest]:
     """Read every source once, and write each of its episodes to the parts that chose it.
-
-    Args:
-        sources: see `check_compatible`.
-        parts: into folders without a dataset.
-        progress: called with rows that have been read.
 
     Raises:
         BadInputError: a source is damaged.

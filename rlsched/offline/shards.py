@@ -50,12 +50,7 @@ def shard_name(number: int) -> str:
 
 
 class ShardWriter:
-    """Writes one shard in a thread, so that compression does not delay the recording.
-
-    Args:
-        path: of the shard.
-        schema: of its tables.
-    """
+    """Writes one shard in a thread, so that compression does not delay the recording."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path

@@ -117,10 +117,6 @@ def _header(heads: Mapping[str, list[list[str]]], columns: set[str]) -> tuple[st
     """Delimiter and number of rows above the header, which is the first row with all of these columns.
 
     Where no row has them, it is the first row with the most common number of cells.
-
-    Args:
-        heads: delimiter -> the first rows, split by it.
-        columns: names of the requested columns.
     """
     named = [
         (row, delimiter)

@@ -115,10 +115,6 @@ def open_power(power: Power, cluster: ResolvedCluster) -> PowerModel:
 
     A file that has not changed since this process read it is not read again.
 
-    Args:
-        power: of the scenario.
-        cluster: on whose full draw the supply depends.
-
     Raises:
         BadInputError: the file cannot be read or scaled, or the cluster draws nothing.
     """

@@ -38,11 +38,6 @@ def decimal_marks(rows: Rows, columns: Mapping[str, str], cells: Mapping[str, li
 
     `1.234` is a number with either mark; `1.5`, `0.123` and `1.234.567` have one meaning only.
 
-    Args:
-        rows: of the file, for messages.
-        columns: role -> name of its column.
-        cells: role -> its cells.
-
     Returns:
         Role -> decimal mark.
 

@@ -71,12 +71,7 @@ def last_records(records: Iterable[JobRecord], counts: Counter[str]) -> Iterator
 
 
 class ExternalSort:
-    """Sorts rows, mostly on disk: `MEMORY_ROWS` at a time, whose sorted files are merged.
-
-    Args:
-        folder: for temporary files.
-        name: of these files.
-    """
+    """Sorts rows, mostly on disk: `MEMORY_ROWS` at a time, whose sorted files are merged."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self.name = folder, name

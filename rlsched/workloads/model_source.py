@@ -87,10 +87,6 @@ class ModelSource:
 def open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) -> ModelSource:
     """Open the source of a scenario whose workload is a model.
 
-    Args:
-        scenario: of the episodes.
-        workload: of the scenario.
-
     Raises:
         BadInputError: settings of the scenario do not go with the model.
     """
@@ -108,11 +104,9 @@ def open_model(scenario: Scenario, workload: ModelWorkload | MixtureWorkload) ->
         sizes = [part.units for part in workload.parts if part.units is not None]
         largest = max(sizes, default=0)
         if len(sizes) == len(workload.parts) and largest != cluster.units[0]:
-            raise BadInputError(
-                "cluster.resources.0.units",
-                f"value {cluster.units[0]}, and the largest of workload.parts.N.units is {largest}",
-                f"set it to {largest}, or remove the units of a part",
-            )
+            problem = f"value {cluster.units[0]}, and the largest of workload.parts.N.units is {largest}"
+            remedy = f"set it to {largest}, or remove the units of a part"
+            raise BadInputError("cluster.resources.0.units", problem, remedy)
         models = tuple(_part(scenario, part, cluster, k) for k, part in enumerate(workload.parts))
         model = MixedModels(models, tuple(part.share for part in workload.parts))
     else:

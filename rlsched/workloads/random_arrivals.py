@@ -39,11 +39,7 @@ def draw_qos(rng: np.random.Generator, shares: PoissonWorkload | Enrichment, job
 
 
 def most_jobs(mean: float) -> int:
-    """Bound on a Poisson count of arrivals: 8 standard deviations above its mean, and 16 more.
-
-    Args:
-        mean: expected arrivals.
-    """
+    """Bound on a Poisson count of arrivals: 8 standard deviations above its mean, and 16 more."""
     return ceil(mean + 8 * sqrt(mean)) + 16
 
 
@@ -70,10 +66,6 @@ class PoissonModel:
         That is: load = expected units x expected runtime x rate / units. Units are requested ones, before
         they are rounded up to whole nodes, as with the Lublin model.
 
-        Args:
-            workload: the settings.
-            cluster: with the units of every resource.
-
         Raises:
             BadInputError: max_demand is less than a unit of every resource.
         """
@@ -94,10 +86,6 @@ class PoissonModel:
         """Draw jobs in the order of their arrival.
 
         The first arrives at tick 0: the process is conditioned on at least one arrival in that tick.
-
-        Args:
-            rng: where all randomness comes from.
-            jobs: number of jobs, >= 1.
 
         Returns:
             Times in ticks; requested is the runtime.
@@ -160,10 +148,6 @@ class MaoModel:
     def of(cls, workload: MaoWorkload, cluster: ResolvedCluster) -> MaoModel:
         """Build the model on a cluster; shares are rounded to whole units, at least one.
 
-        Args:
-            workload: the settings.
-            cluster: with the units of every resource.
-
         Raises:
             BadInputError: max_demand is less than a unit of some resource.
         """
@@ -186,10 +170,6 @@ class MaoModel:
 
     def draw(self, rng: np.random.Generator, jobs: int) -> JobTable:
         """Draw jobs in the order of their arrival, the first at tick 0.
-
-        Args:
-            rng: where all randomness comes from.
-            jobs: number of jobs, >= 1.
 
         Returns:
             Times in ticks; requested is the runtime, qos 1.

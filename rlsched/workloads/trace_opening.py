@@ -34,10 +34,6 @@ TRAINING_SHARE = 0.8
 def open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     """Open the source of a scenario whose workload is a trace.
 
-    Args:
-        scenario: of the episodes.
-        workload: of the scenario.
-
     Raises:
         BadInputError: the trace cannot be read or is too short, the size of the machine is unknown, or
             settings of the scenario do not go with the trace.
