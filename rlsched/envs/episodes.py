@@ -132,11 +132,7 @@ class EpisodeFeed:
         tick_s = self.scenario.cluster.tick_s
         window = self.scenario.decision.window
         return min(
-            _mean_bounded_slowdown(jobs, starts, tick_s)
+            float(JobOutcome.of(Played.of_starts(jobs, starts), tick_s).bounded_slowdown.mean())
             for name in self.scenario.objective.baseline
             for starts in self._replayer.run([jobs], name, "greedy", window=window)
         )
-
-
-def _mean_bounded_slowdown(jobs: JobTable, starts: IntArray, tick_s: int) -> float:
-    return float(JobOutcome.of(Played.of_starts(jobs, starts), tick_s).bounded_slowdown.mean())

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rlsched.learn.networks.blocks import Blocks, context_blocks, context_size
 from rlsched.learn.networks.policies import JobEncoder, mean_job, mlp
 from rlsched.sim.columns import JOB_PRESENT
-from rlsched.sim.layout import Block, Layout
+from rlsched.sim.layout import Layout
 
 SMALL = 0.1
 """Factor of the sum of job values, so that a long queue does not outweigh the rest at the start."""
@@ -111,7 +111,11 @@ class Critic(nn.Module):
         self.blocks = Blocks(layout)
         # Entries of `coming` vary little and are informative: once normalised they are learned at once.
         block = layout.block("coming") if coming[0] else None
-        self.coming = None if block is None else (self._place(layout, block), block.size)
+        self.coming = None
+        if block is not None:  # offset in the context, and size
+            context = context_blocks(layout, privileged=True)
+            before = sum(other.size for other in context if other.offset < block.offset)
+            self.coming = (before, block.size)
         for name, values in zip(("mean", "spread"), coming, strict=True):
             self.register_buffer(name, torch.tensor(values), persistent=False)
         jobs = layout.block("jobs")
@@ -122,14 +126,6 @@ class Critic(nn.Module):
             width = max(1, hidden[0] // 2)
             self.encoder = JobEncoder(layout, width, privileged=True)
             self.of_job = mlp([width, width, outputs], last_gain=0.1)
-
-    @staticmethod
-    def _place(layout: Layout, block: Block) -> int:
-        """Offset of a block in the context."""
-        before = [
-            context for context in context_blocks(layout, privileged=True) if context.offset < block.offset
-        ]
-        return sum(context.size for context in before)
 
     @torch.no_grad()
     def begin_with(self, *values: float) -> None:

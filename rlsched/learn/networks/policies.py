@@ -72,7 +72,7 @@ class FlatPolicy(EncodedPolicy):
         self.jobs = "jobs" if jobs is not None else None
         inputs = context_size(layout, privileged=False) + (jobs.size if jobs is not None else 0)
         self.net = mlp([inputs, *hidden, layout.num_actions], last_gain=0.01)
-        self.width = hidden[-1]
+        self.width, self.num_actions = hidden[-1], layout.num_actions
 
     def encode(self, vector: Tensor, mask: Tensor, recall: Recall = unchanged) -> Tensor:
         """Inputs (batch, width) of the last layer."""
@@ -91,9 +91,7 @@ class FlatPolicy(EncodedPolicy):
 
     def judge(self) -> nn.Module:
         """New head that scores all actions from the encoding: -> (batch, actions)."""
-        last = self.net[-1]
-        assert isinstance(last, nn.Linear)
-        return mlp([last.in_features, last.out_features], last_gain=0.01)
+        return mlp([self.width, self.num_actions], last_gain=0.01)
 
 
 class JobEncoder(nn.Module):

@@ -41,21 +41,6 @@ GUESSED = 8
 """Candidates, and episodes of each, that estimate the length of a generation before the first."""
 
 
-class Draws:
-    """Random normal numbers for `cma`, from a generator of the search.
-
-    By default `cma` uses numpy's global generator. Any other use of that would change the search, and a
-    resumed run would draw the numbers of its first generations again.
-    """
-
-    def __init__(self, seed: np.random.SeedSequence) -> None:
-        self.rng = np.random.default_rng(seed)
-
-    def __call__(self, *shape: int) -> FloatArray:
-        """Draw an array of this shape."""
-        return self.rng.standard_normal(shape)
-
-
 class SearchEngine:
     """Engine of CMA-ES.
 
@@ -125,14 +110,19 @@ class SearchEngine:
         return self.settings.population * self.settings.episodes * steps / episodes
 
     def _new_search(self, start: FloatArray) -> Any:
-        """CMA-ES before its first generation, around these weights (parameters,)."""
+        """CMA-ES before its first generation, around these weights (parameters,).
+
+        Its random numbers are the search's own. From numpy's global generator, by default, any other use
+        would change the search, and a resumed run would draw those of its first generations again.
+        """
+        rng = np.random.default_rng(self.draws)
         return cma.CMAEvolutionStrategy(
             start,
             self.settings.sigma,
             {
                 "popsize": self.settings.population,
                 "seed": np.nan,  # none: the draws have theirs
-                "randn": Draws(self.draws),
+                "randn": lambda *shape: rng.standard_normal(shape),
                 "CMA_stds": self._spread(len(start)),
                 "verbose": -9,
                 # A full covariance of many weights is never learned in the time there is.
