@@ -114,7 +114,7 @@ class Critic(nn.Module):
         self.coming = None
         if block is not None:  # offset in the context, and size
             context = context_blocks(layout, privileged=True)
-            before = sum(other.size for other in context if other.offset < block.offset)
+            before = sum(part.size for part in context if part.offset < block.offset)
             self.coming = (before, block.size)
         for name, values in zip(("mean", "spread"), coming, strict=True):
             self.register_buffer(name, torch.tensor(values), persistent=False)
