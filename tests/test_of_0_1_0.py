@@ -1,0 +1,42 @@
+"""Run folders and a dataset that version 0.1.0 wrote (`of_0_1_0`) are read by this version.
+
+The checkpoints of these runs are not among them: RLlib's state is restored only by a running algorithm.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+
+from rlsched.learn.config.training import make_config
+from rlsched.learn.folder import RunFolder
+from rlsched.learn.plan import fit
+from rlsched.offline.check import check
+from rlsched.offline.manifest import read_manifest
+from rlsched.settings import RenamedSettingWarning
+
+FOLDER = Path(__file__).parent / "of_0_1_0"
+
+
+@pytest.mark.parametrize(("algo", "changed"), [("dqn", "dqn.tau"), ("appo", "appo.clip")])
+def test_the_settings_of_a_run_are_read(algo: str, changed: str) -> None:
+    folder = RunFolder(FOLDER / algo)
+    folder.check_settings()  # they are as they were written
+    with pytest.warns(RenamedSettingWarning):
+        scenario, config = folder.read()
+    assert (config.algo, attrgetter(changed)(config)) == (algo, 0.125)
+    assert (scenario.name, scenario.episode.jobs) == ("lublin-256", 32)
+    assert config.sampling.runners == {"dqn": 0, "appo": 1}[algo], "defaults are resolved"
+
+
+def test_a_dataset_is_intact_and_trains() -> None:
+    folder = FOLDER / "dataset"
+    manifest = read_manifest(folder)
+    assert check(folder, manifest) == []
+    assert sum(shard.rows for shard in manifest.shards) == 126
+    config = make_config({"algo": "cql", "dataset": str(folder)}, "test")
+    feed, resolved = fit(manifest.scenario, config)
+    assert feed.scenario.decision == manifest.scenario.decision
+    assert resolved.dataset == folder
