@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from rlsched.cli import output, tables
-from rlsched.evaluate.compare import Comparison
 from rlsched.evaluate.gate import Verdict, gate_json, verdicts
 from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.policy import Policy
 from rlsched.evaluate.policy_factory import training_overlap
 from rlsched.evaluate.results import to_json
 from rlsched.evaluate.seeds import named_seeds, seed_folders
-from rlsched.evaluate.session import Session
+from rlsched.evaluate.session import Comparison, Session
 from rlsched.files import write_whole
 from rlsched.report.words import gate_line, sizes, workload_name
 from rlsched.scenario import SwfWorkload

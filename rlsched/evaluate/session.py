@@ -1,4 +1,4 @@
-"""Sessions of `simulate` and `evaluate`: the episodes and the cluster that policies run on."""
+"""Sessions of `simulate` and `evaluate`: paired comparison of policies on the same episodes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rlsched.errors import BadInputError
-from rlsched.evaluate.compare import PROTOCOL_JOBS, PROTOCOL_OFFSETS, Comparison, compare
+from rlsched.evaluate.costs import episode_cost
+from rlsched.evaluate.limits import LimitCheck, check_limits
+from rlsched.evaluate.policies import LearnedPolicies
 from rlsched.evaluate.policy import Policy
+from rlsched.evaluate.policy_names import COMMITTED
+from rlsched.evaluate.results import Result
+from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.scenario import EpisodeSettings, ResolvedScenario, Scenario, SwfWorkload
 from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
+from rlsched.sim.metrics import Played, job_metrics, rlscheduler_metrics
+from rlsched.sim.simulator import effective_prices
 from rlsched.workloads.episodes import Episode
 from rlsched.workloads.source import Source, TraceSource, open_source
 
@@ -20,6 +27,9 @@ DEFAULT_EPISODES = 20
 MOST_EPISODES = 1_000_000
 """They are drawn before they are played."""
 
+# Ten sequences of 1,024 jobs with which published figures were made [Zhang et al. 2020].
+PROTOCOL_OFFSETS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
+PROTOCOL_JOBS = 1024
 PROTOCOL_SEED = 1
 
 
@@ -27,23 +37,16 @@ PROTOCOL_SEED = 1
 class Choice:
     """Requested episodes; None: left to the scenario.
 
-    Attributes:
-        episodes: how many.
-        jobs: in each.
-        offsets: trace rows at which they start.
-        seed: of all draws.
-        protocol: run them as a published simulator did.
-        whole: the whole trace is one episode, unless something above says otherwise.
-        recent: the episodes are the last ones of the trace, one behind the other, also of rows that training
-            saw; where the trace has fewer, all of them.
+    Recent episodes are the last ones of the trace, one behind the other, also of rows that training saw;
+    where the trace has fewer, all of them.
     """
 
-    episodes: int | None = None
-    jobs: int | None = None
-    offsets: tuple[int, ...] = ()
-    seed: int | None = None
-    protocol: Literal["rlscheduler"] | None = None
-    whole: bool = False
+    episodes: int | None = None  # number
+    jobs: int | None = None  # in each
+    offsets: tuple[int, ...] = ()  # trace rows at which they start
+    seed: int | None = None  # of all draws
+    protocol: Literal["rlscheduler"] | None = None  # run them as a published simulator did
+    whole: bool = False  # the whole trace is one episode, unless something above says otherwise
     recent: bool = False
 
     def check(self) -> None:
@@ -77,24 +80,23 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
+class Comparison:
+    """The result, and the outcome of each episode for pictures."""
+
+    result: Result
+    runs: dict[tuple[str, str], list[Played]]  # (policy, backfill) -> of several seeds, that of the first
+
+
+@dataclass(frozen=True, eq=False)
 class Session:
-    """Episodes, cluster and scenario that policies run on.
+    """Episodes, cluster and scenario that policies run on."""
 
-    Attributes:
-        scenario: as it is run and can be run again: resolved, every job run to its end.
-        episodes: the same for all policies.
-        seed: of the episodes and of the bootstrap.
-        repairs: what was dropped or mended while loading jobs.
-        protocol: the published protocol that is followed, if any.
-        trace_rows: usable jobs of the trace, None where jobs are drawn.
-    """
-
-    scenario: ResolvedScenario
-    episodes: list[Episode]
-    seed: int
-    repairs: dict[str, int]
-    protocol: Literal["rlscheduler"] | None
-    trace_rows: int | None
+    scenario: ResolvedScenario  # as it can be run again: every job runs to its end
+    episodes: list[Episode]  # the same for all policies
+    seed: int  # of the episodes and of the bootstrap
+    repairs: dict[str, int]  # what was dropped or mended while loading jobs
+    protocol: Literal["rlscheduler"] | None  # published protocol that is followed
+    trace_rows: int | None  # usable jobs of the trace; None: jobs are drawn
 
     @property
     def units(self) -> list[int]:
@@ -102,16 +104,46 @@ class Session:
         return self.scenario.cluster.units
 
     def run(self, policies: Sequence[Policy], progress: Callable[[int], None] = lambda _: None) -> Comparison:
-        """Run every policy on every episode and compare."""
-        return compare(
-            self.scenario,
-            self.episodes,
-            policies,
-            protocol=self.protocol,
-            repairs=self.repairs,
-            seed=self.seed,
-            progress=progress,
+        """Run every policy on every episode and compare; progress is 1 per episode, policy and seed."""
+        scenario, episodes, units = self.scenario, self.episodes, self.units
+        prices = effective_prices(scenario)
+        results: list[EpisodeResult] = []
+        runs: dict[tuple[str, str], list[Played]] = {}
+        limits: list[LimitCheck] = []
+        for policy in policies:
+            played = {seed: member.run(episodes, units, progress) for seed, member in policy.members.items()}
+            runs[policy.name, policy.backfill] = next(iter(played.values()))
+            window = None
+            if isinstance(policy, LearnedPolicies):
+                limits += check_limits(policy.name, policy.scenario, units, episodes, played, self.seed)
+                window = policy.scenario.decision.window
+            for training_seed, run in played.items():
+                for episode, outcome in zip(episodes, run, strict=True):
+                    metrics = job_metrics(outcome, units, scenario.cluster.tick_s, prices)
+                    metrics |= {
+                        f"cost.{name}": episode_cost(scenario, units, name, outcome)
+                        for name in scenario.objective.costs
+                    }
+                    if self.protocol == COMMITTED:
+                        metrics |= rlscheduler_metrics(outcome, units[0])
+                    results.append(
+                        EpisodeResult(
+                            policy.name,
+                            policy.backfill,
+                            episode.number,
+                            episode.seed,
+                            episode.offset,
+                            metrics,
+                            policy.learned,
+                            episode.jobs.cluster(units).tolist(),
+                            window,
+                            training_seed,
+                        )
+                    )
+        result = Result.of(
+            scenario, results, protocol=self.protocol, repairs=self.repairs, limits=limits, seed=self.seed
         )
+        return Comparison(result, runs)
 
 
 def open_session(scenario: Scenario, choice: Choice) -> Session:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rlsched.evaluate.compare import PROTOCOL_OFFSETS
+from rlsched.evaluate.session import PROTOCOL_OFFSETS
 
 from .conftest import JOBS, PROCESSORS, Run
 from .contract import check_contract, means
