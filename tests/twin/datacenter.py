@@ -222,9 +222,8 @@ class Datacenter:
         window = self.objective.scope == "window"
         in_scope = (places.ready, []) if window else (places.waiting, places.running)
         self._add("long_waits", -sum(self._passes(task) for task in places.waiting))
-        self.ledger.book_tick(
-            Tick(self.now, places, self.units, energy, *in_scope, self.threshold, self.starvation)
-        )
+        bounds = self.threshold, self.starvation
+        self.ledger.book_tick(Tick(self.now, places, self.units, energy, *in_scope, places.waiting, *bounds))
 
     def _passes(self, task: Task) -> bool:
         """Whether its wait becomes too long in the tick that ends now."""

@@ -6,20 +6,17 @@ from collections.abc import Sequence
 
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
+from rlsched.scenario.terms import terms_that_need
 
 from .jobs import Job, Machine, Running, by_dependency, in_arrival_order, released_by
+from .pools import Places
+from .power import Energy
 from .rules import Reservation, admissible, reserve, start_behind, visible
-from .terms import beyond
+from .task import Task
+from .terms import RATES as ALL_RATES
+from .terms import Tick
 
-RATES = (
-    "slowdown",
-    "bounded_slowdown",
-    "wait_time",
-    "utilization",
-    "makespan",
-    "job_starvation",
-    "unused_capacity",
-)
+RATES = {name: term for name, term in ALL_RATES.items() if name not in terms_that_need("horizon")}
 EVENTS = ("throughput", "terminal_bsld", "long_waits")
 
 
@@ -189,35 +186,16 @@ class TwinEnv:
         self._add("long_waits", -sum(self._passes(job) for job in self.waiting))
         if self.decision.time_rule == "sparse" and self.elapsed > 0:
             return
-        for name in RATES:
-            self._add(name, getattr(self, f"_{name}")())
-
-    @property
-    def _in_scope(self) -> list[Job]:
-        return self.visible if self.objective.scope == "window" else self.waiting
-
-    def _slowdown(self) -> float:
-        running = [] if self.objective.scope == "window" else self.machine.running
-        return -sum(1 / job.runtime for job in [*self._in_scope, *(task.job for task in running)])
-
-    def _bounded_slowdown(self) -> float:
-        return -sum(1 / max(job.runtime, self.threshold) for job in self._in_scope)
-
-    def _wait_time(self) -> float:
-        return -len(self._in_scope)
-
-    def _utilization(self) -> float:
-        shares = [1 - free / total for free, total in zip(self.machine.free, self.machine.units, strict=True)]
-        return sum(shares) / len(shares)
-
-    def _makespan(self) -> float:
-        return -1.0 if len(self.finished) < len(self.jobs) else 0.0
-
-    def _job_starvation(self) -> float:
-        return -sum(beyond(self.now, job.submit, self.longest) for job in self._in_scope)
-
-    def _unused_capacity(self) -> float:
-        return self._utilization() - 1
+        waiting, visible, running = (
+            [Task(job, 0) for job in jobs]
+            for jobs in (self.waiting, self.visible, [task.job for task in self.machine.running])
+        )
+        places = Places([], self.window, None, wait=waiting, running=running)
+        in_scope = (visible, [], visible) if self.objective.scope == "window" else (waiting, running, waiting)
+        bounds = self.threshold, self.longest
+        tick = Tick(self.now, places, self.machine.units, Energy(), *in_scope, *bounds)
+        for name, rate in RATES.items():
+            self._add(name, rate(tick))
 
     def _passes(self, job: Job) -> bool:
         """Whether its wait becomes too long in the tick that begins now."""

@@ -18,6 +18,7 @@ class Tick:
     Attributes:
         in_scope: the waiting jobs whose slowdown and wait count.
         running_in_scope: the running jobs whose slowdown counts.
+        may_starve: the waiting jobs whose starvation counts.
         threshold: of the bounded slowdown, ticks.
         starvation: longest wait that does not count as starvation, ticks.
     """
@@ -28,22 +29,36 @@ class Tick:
     energy: Energy
     in_scope: list[Task]
     running_in_scope: list[Task]
+    may_starve: list[Task]
     threshold: float
     starvation: float
 
 
+RATES: dict[str, Callable[[Tick], float]] = {}
+
+
+def rate(term: Callable[[Tick], float]) -> Callable[[Tick], float]:
+    """Add a term to the table of those that each tick adds to."""
+    RATES[term.__name__] = term
+    return term
+
+
+@rate
 def slowdown(tick: Tick) -> float:
     return -added(1 / task.job.runtime for task in [*tick.in_scope, *tick.running_in_scope])
 
 
+@rate
 def bounded_slowdown(tick: Tick) -> float:
     return -added(1 / max(task.job.runtime, tick.threshold) for task in tick.in_scope)
 
 
+@rate
 def wait_time(tick: Tick) -> float:
     return -len(tick.in_scope)
 
 
+@rate
 def utilization(tick: Tick) -> float:
     shares = [
         held / total
@@ -52,59 +67,73 @@ def utilization(tick: Tick) -> float:
     return added(shares) / len(shares)
 
 
+@rate
 def makespan(tick: Tick) -> float:
     """A tick passes only while a job is neither finished nor rejected."""
     return -1.0
 
 
+@rate
 def running_value(tick: Tick) -> float:
     return added(task.rate for task in tick.places.running)
 
 
+@rate
 def qos_violation(tick: Tick) -> float:
     return -sum(tick.now > task.due for task in tick.places.waiting + tick.places.running)
 
 
+@rate
 def ready_waiting(tick: Tick) -> float:
     return -len(tick.places.ready)
 
 
+@rate
 def wait_waiting(tick: Tick) -> float:
     return -len(tick.places.wait)
 
 
+@rate
 def long_running(tick: Tick) -> float:
     return -len(tick.places.running)
 
 
+@rate
 def energy(tick: Tick) -> float:
     return -tick.energy.used
 
 
+@rate
 def brown_energy(tick: Tick) -> float:
     return -tick.energy.brown
 
 
+@rate
 def carbon(tick: Tick) -> float:
     return -tick.energy.carbon_kg
 
 
+@rate
 def curtailment(tick: Tick) -> float:
     return -tick.energy.curtailed
 
 
+@rate
 def delayed_jobs(tick: Tick) -> float:
     return -len(tick.places.waiting)
 
 
+@rate
 def waiting_value(tick: Tick) -> float:
     return -added(task.value for task in tick.places.waiting)
 
 
+@rate
 def job_starvation(tick: Tick) -> float:
-    return -added(beyond(tick.now, task.job.submit, tick.starvation) for task in tick.places.waiting)
+    return -added(beyond(tick.now, task.job.submit, tick.starvation) for task in tick.may_starve)
 
 
+@rate
 def unused_capacity(tick: Tick) -> float:
     return utilization(tick) - 1
 
@@ -114,29 +143,6 @@ def beyond(now: int, submit: int, longest: float) -> float:
     return min(1.0, max(0.0, now + 1 - submit - longest))
 
 
-RATES: dict[str, Callable[[Tick], float]] = {
-    term.__name__: term
-    for term in (
-        slowdown,
-        bounded_slowdown,
-        wait_time,
-        utilization,
-        makespan,
-        running_value,
-        qos_violation,
-        ready_waiting,
-        wait_waiting,
-        long_running,
-        energy,
-        brown_energy,
-        carbon,
-        curtailment,
-        delayed_jobs,
-        waiting_value,
-        job_starvation,
-        unused_capacity,
-    )
-}
 EVENTS = (
     "throughput",
     "finished_value",
