@@ -11,12 +11,49 @@ from pathlib import Path
 import pytest
 
 from rlsched.cli.main import main
-from rlsched.scenario import terms
-from rlsched.sim import priorities, rates
+from rlsched.sim import priorities
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "guide" / "extend.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+
+PLAY = """
+import random
+
+import numpy as np
+
+from rlsched.evaluate.costs import episode_cost
+from tests.sim.drive import check_transition, over, random_legal, single
+from tests.sim.test_twin_green import check, game, open_core
+from tests.strategies import random_instance, scenario
+from tests.twin.env import TwinEnv
+from tests.twin.green import TwinGreen
+
+for seed in range(5):
+    rng = random.Random(seed)
+    instance = random_instance(rng, 12)
+    rules = scenario(skip_forced=False, num_resources=len(instance.units))
+    core, twin = single(rules, instance), TwinEnv(rules, instance.units, instance.table)
+    total = 0.0
+    while not twin.over:
+        action = random_legal(core.mask[0], rng)
+        core.step(np.array([action]))
+        twin.step(action)
+        check_transition(core, 0, twin)
+        total += twin.terms["queue_square"]
+    assert total < 0
+    cost = episode_cost(rules, instance.units, "queue_square", core.played(0, instance.table))
+    assert abs(cost + total) < 1e-9 * cost
+    rules, units, table, power = game(seed)
+    core, twin = open_core(rules, units, table, power), TwinGreen(rules, units, table, power)
+    while not twin.over:
+        action = random_legal(core.mask[0], rng)
+        core.step(np.array([action]))
+        twin.step(action)
+        check(core, twin, table)
+        assert "queue_square" in twin.terms
+"""
+"""Plays random games in the core, uncompiled, and in the twin, and compares all terms."""
 
 
 def example(start: str) -> str:
@@ -35,20 +72,6 @@ def test_the_heuristic(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert heuristic.doc in capsys.readouterr().out
 
 
-def test_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its entry joins the table, and its lines are for functions that the entry names."""
-    monkeypatch.setattr(terms, "TERM_SPECS", dict(terms.TERM_SPECS))
-    number = len(terms.TERMS)
-    entry = dict(vars(terms))
-    exec(example("QUEUE_SQUARE = _term("), entry)
-    assert entry["QUEUE_SQUARE"] == number
-    spec = terms.TERM_SPECS["queue_square"]
-    assert spec.kernels == ("rates.book_interval", "rates.book_tick")
-    lines = re.findall(r"^    .*QUEUE_SQUARE.*# (\w+),", PAGE, flags=re.MULTILINE)
-    assert [f"rates.{function}" for function in lines] == list(spec.kernels)
-    assert all(hasattr(rates, function) for function in lines)
-
-
 def linked_package(folder: Path, inside: str) -> Path:
     """A copy of the package by links, with a folder of its own for `inside`, into which files may go."""
     parts = Path(inside).parts
@@ -59,6 +82,30 @@ def linked_package(folder: Path, inside: str) -> Path:
             if entry.name not in {"__pycache__", *parts[depth : depth + 1]}:
                 (copy / entry.name).symlink_to(entry)
     return folder.joinpath(*parts)
+
+
+@pytest.mark.slow
+def test_the_term(tmp_path: Path) -> None:
+    """Added to the table and to the twin, it is the same in both, and its cost follows from the starts."""
+    table = linked_package(tmp_path, "rlsched/scenario") / "terms.py"
+    twin = linked_package(tmp_path, "tests/twin") / "terms.py"
+    head, end, tail = table.read_text("utf-8").partition("\n)\n\nTERM_SPECS")
+    assert end
+    entry = example("TermSpec(").rstrip() + ","
+    table.unlink()
+    table.write_text(f"{head}\n{entry}{end}{tail}", "utf-8")
+    terms = twin.read_text("utf-8") + example("@rate")
+    twin.unlink()
+    twin.write_text(terms, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", PLAY],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlsched.cli import options, output
 
 if TYPE_CHECKING:
-    from rlsched.scenario.terms import TermSpec
+    from rlsched.scenario.term_spec import TermSpec
 
 
 def objectives(json: options.JsonOption = None) -> None:

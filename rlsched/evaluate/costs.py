@@ -9,11 +9,14 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.evaluate import references
 from rlsched.evaluate.statistics import PolicyLabel
-from rlsched.jobs import FloatArray
+from rlsched.jobs import DemandArray, FloatArray, IntArray
 from rlsched.scenario import RelativeLimit, Scenario
+from rlsched.scenario.term_spec import TickQuantities
+from rlsched.scenario.terms import TERM_SPECS
 from rlsched.sim.heuristics import run_heuristic
-from rlsched.sim.metrics import Played
+from rlsched.sim.metrics import BOUND_S, Played
 from rlsched.sim.priorities import PRIORITIES
+from rlsched.sim.rates import NO_HORIZON
 from rlsched.sim.replay import replay
 from rlsched.sim.simulator import Playable
 
@@ -32,7 +35,7 @@ def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Pl
     """Undiscounted total cost of an episode, in the unit of the term.
 
     Without a horizon it follows from the starts; a job that has not started has waited up to the last event
-    that is known.
+    that is known. All waiting jobs count, under each `objective.scope`.
 
     Args:
         scenario: that was played.
@@ -45,23 +48,58 @@ def episode_cost(scenario: Scenario, units: Sequence[int], name: str, played: Pl
     """
     if name in played.totals:
         return -played.totals[name]
-    jobs = played.jobs
-    last = int(max(jobs.submit.max(), played.end.max()))
-    wait = np.where(played.started, played.start, last) - jobs.submit
     longest = scenario.objective.starvation_s / scenario.cluster.tick_s
-    if name == "wait_time":
-        return float(wait.sum())
+    last = int(max(played.jobs.submit.max(), played.end.max()))
+    begin = np.where(played.started, played.start, last)
+    wait = begin - played.jobs.submit
     if name == "job_starvation":
         return float(np.maximum(0.0, wait - longest).sum())
     if name == "long_waits":
         return float((wait > longest).sum())
-    span = float(last - jobs.submit.min())
-    if name == "makespan":
-        return span
-    if name == "unused_capacity":
-        used = jobs.demand[played.started] * jobs.runtime[played.started, None].astype(np.float64)
-        return span - float((used.sum(axis=0) / jobs.cluster(units)).mean())
-    raise KeyError(name)
+    spec = TERM_SPECS[name]
+    if spec.rate is None or spec.needs:
+        raise KeyError(name)
+    intervals, lengths = between_events(scenario, units, played, begin, last)
+    return float(0.0 - (spec.rate(intervals) * lengths).sum())
+
+
+def between_events(
+    scenario: Scenario, units: Sequence[int], played: Played, begin: IntArray, last: int
+) -> tuple[TickQuantities, FloatArray]:
+    """Quantities (interval,) of the ticks between two events without a horizon, and (interval,) ticks.
+
+    Args:
+        scenario: that was played.
+        units: (resource,) units of the cluster, where the jobs do not name theirs.
+        played: how the episode went.
+        begin: (jobs,) tick of the start; of jobs that have not started that of the last event.
+        last: tick of the last event.
+    """
+    jobs = played.jobs
+    end = np.where(played.started, begin + jobs.runtime, last)
+    times = np.unique(np.concatenate([jobs.submit, begin, end]))
+
+    def over_time(amount: FloatArray | DemandArray, first: IntArray, until: IntArray) -> FloatArray:
+        """(interval, ...) sum of amounts (jobs, ...) of the jobs that are between two ticks (jobs,)."""
+        changes = np.zeros((len(times), *amount.shape[1:]))
+        np.add.at(changes, np.searchsorted(times, first), amount)
+        np.subtract.at(changes, np.searchsorted(times, until), amount)
+        sums: FloatArray = changes.cumsum(axis=0)[:-1]
+        return sums
+
+    num_waiting = over_time(np.ones(len(jobs)), jobs.submit, begin)
+    bound = max(1.0, BOUND_S / scenario.cluster.tick_s)
+    used = over_time(jobs.demand, begin, end) / jobs.cluster(units)
+    quantities = TickQuantities(
+        num_waiting,
+        over_time(1.0 / jobs.runtime, jobs.submit, end),
+        over_time(1.0 / np.maximum(jobs.runtime, bound), jobs.submit, begin),
+        num_waiting,
+        over_time(np.ones(len(jobs)), begin, end),
+        used.mean(axis=1),
+        *NO_HORIZON,
+    )
+    return quantities, np.diff(times).astype(np.float64)
 
 
 def limited_costs(scenario: Scenario, units: Sequence[int], name: str, runs: Sequence[Played]) -> FloatArray:

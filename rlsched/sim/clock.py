@@ -6,14 +6,8 @@ Rules: docs/reference/green-rules.md.
 
 from __future__ import annotations
 
-from rlsched.scenario.terms import (
-    FINISHED_VALUE,
-    LOST_VALUE,
-    ON_TIME_VALUE,
-    REJECTED,
-    TERMINAL_BSLD,
-    THROUGHPUT,
-)
+from rlsched.scenario.terms import TERMINAL_BSLD
+from rlsched.sim.booking import book_finish, book_rejection, job_quantities
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.energy import forecast, forecast_next
 from rlsched.sim.events import complete_one
@@ -86,7 +80,7 @@ def enter_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     while e.next_arrival < e.num_jobs and s.jobs[i, e.next_arrival].submit <= e.now:
         row = e.next_arrival
         if not arrive(s, rules, i):
-            book_rejection(s, o, i, row)
+            book_rejection(o.terms, o.totals, i, job_quantities(s, i, row), e.discount)
     if e.num_finished + e.num_rejected == e.num_jobs:
         e.over = TERMINATED
         add_term(s, o, i, TERMINAL_BSLD, -mean_bounded_slowdown(s, i))
@@ -135,11 +129,8 @@ def complete(s: State, o: Outcome, rules: Rules, i: int) -> None:
             hold(s, i, row, 0, early, -1)
             e.grid_version += 1
         e.running_value_rate = e.running_value_rate - job_value.value_rate if e.num_running > 0 else 0.0
-        add_term(s, o, i, THROUGHPUT, 1.0)
-        add_term(s, o, i, FINISHED_VALUE, job_value.value)
+        book_finish(o.terms, o.totals, i, job_quantities(s, i, row), e.discount)
         book_change(s, o, rules, i, row, max(0, early), 0)
-        if e.now <= job_value.due:
-            add_term(s, o, i, ON_TIME_VALUE, job_value.value)
 
 
 @step
@@ -199,12 +190,5 @@ def give_up(s: State, o: Outcome, rules: Rules, i: int) -> None:
         wait_no_more(s, i, row)
         job_value.rejected = 1
         e.num_rejected += 1
-        book_rejection(s, o, i, row)
+        book_rejection(o.terms, o.totals, i, job_quantities(s, i, row), e.discount)
     refill(s, rules, i)
-
-
-@step
-def book_rejection(s: State, o: Outcome, i: int, row: int) -> None:
-    """Book a job that was rejected."""
-    add_term(s, o, i, REJECTED, -1.0)
-    add_term(s, o, i, LOST_VALUE, -s.job_values[i, row].value)

@@ -26,7 +26,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import lower_builtin, overload, type_callable
 
-from rlsched.scenario.terms import TERMS
+from rlsched.scenario import terms
 from rlsched.sim.caching import cached, readable_index
 
 Parameters = ParamSpec("Parameters")
@@ -38,7 +38,7 @@ def _sources() -> str:
     digest = sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
-    digest.update(repr(TERMS).encode())  # their indices are compiled in
+    digest.update(Path(terms.__file__).read_bytes())  # its functions and indices are compiled in
     return digest.hexdigest()
 
 
@@ -65,6 +65,14 @@ def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Resul
 def step(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Compile a small function that allocates nothing into whatever calls it; Python cannot call it."""
     return _compile(function, _nrt=False, forceinline=True, **NO_WRAPPERS)
+
+
+def inlined(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Compile a function as `step` does, but without a cache, which functions of one name would share."""
+    compiled: Callable[Parameters, Result] = numba.njit(
+        _nrt=False, error_model="numpy", forceinline=True, **NO_WRAPPERS
+    )(function)
+    return compiled
 
 
 def shared(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

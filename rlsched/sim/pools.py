@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlsched.scenario.terms import STARTED_VALUE, SUSPENSION
+from rlsched.scenario.terms import STARTED_VALUE
+from rlsched.sim.booking import book_suspension, job_quantities
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.events import (
     count_waiting,
@@ -264,7 +265,7 @@ def suspend(s: State, o: Outcome, rules: Rules, i: int, place: int) -> None:
     remove_from_heap(s, i, place)
     ticks = max(1, job.expected_end - e.now)
     hold(s, i, row, 0, ticks, -1)
-    add_term(s, o, i, SUSPENSION, -1.0)
+    book_suspension(o.terms, o.totals, i, job_quantities(s, i, row), e.discount)
     book_start(s, o, rules, i, row, ticks, -1.0)
     e.grid_version += 1
     stop_job(s, i, row, True)

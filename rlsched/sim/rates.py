@@ -1,31 +1,13 @@
-"""Rates: what a tick adds to each term, event by event (`book_interval`) and tick by tick (`book_tick`).
+"""Quantities of the ticks that pass, event by event (`book_interval`) and tick by tick (`book_tick`).
 
-A new term that holds for a tick gets its line here; see `rlsched.scenario.terms`.
+The functions of `rlsched.scenario.terms` say what they add to each term.
 """
 
 from __future__ import annotations
 
-from rlsched.scenario.terms import (
-    BOUNDED_SLOWDOWN,
-    BROWN_ENERGY,
-    CARBON,
-    CURTAILMENT,
-    DELAYED_JOBS,
-    ENERGY,
-    JOB_STARVATION,
-    LONG_RUNNING,
-    LONG_WAITS,
-    MAKESPAN,
-    QOS_VIOLATION,
-    READY_WAITING,
-    RUNNING_VALUE,
-    SLOWDOWN,
-    UNUSED_CAPACITY,
-    UTILIZATION,
-    WAIT_TIME,
-    WAIT_WAITING,
-    WAITING_VALUE,
-)
+from rlsched.scenario.term_spec import TickQuantities
+from rlsched.scenario.terms import JOB_STARVATION, LONG_WAITS
+from rlsched.sim.booking import book_event_rates, book_rates
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.energy import (
     BATTERY_KWH,
@@ -43,6 +25,9 @@ from rlsched.sim.energy import (
 from rlsched.sim.outcome import Outcome, add_term
 from rlsched.sim.rules import Rules
 from rlsched.sim.state import JOB_MASK, State
+
+NO_HORIZON = (0.0,) * (len(TickQuantities._fields) - TickQuantities._fields.index("num_ready"))
+"""Quantities that need a horizon, where there is none."""
 
 
 @step
@@ -63,24 +48,36 @@ def book_interval(s: State, o: Outcome, rules: Rules, i: int, ticks: int) -> Non
     if factor == 0.0:
         return
     waiting = e.queue_hi - e.queue_lo
+    in_scope = waiting
     slowdown_rate, bounded_rate = e.slowdown_rate + e.running_rate, e.bounded_rate
     if rules.window_scope:
-        waiting = min(waiting, rules.window)
-        slowdown_rate = 0.0
-        bounded_rate = 0.0
-        for k in range(waiting):
-            job = s.jobs[i, s.queue[i, e.queue_lo + k]]
-            slowdown_rate += job.slowdown_rate
-            bounded_rate += job.bounded_rate
+        in_scope = min(waiting, rules.window)
+        slowdown_rate, bounded_rate = first_rates(s, i, in_scope)
     used = 0.0
     for r in range(len(s.resources)):
         used += 1.0 - s.free[i, r] / s.units[i, r]
-    o.terms[i, SLOWDOWN] -= factor * slowdown_rate
-    o.terms[i, BOUNDED_SLOWDOWN] -= factor * bounded_rate
-    o.terms[i, WAIT_TIME] -= factor * waiting
-    o.terms[i, UTILIZATION] += factor * used / len(s.resources)
-    o.terms[i, MAKESPAN] -= factor
-    o.terms[i, UNUSED_CAPACITY] -= factor * (1.0 - used / len(s.resources))
+    quantities = TickQuantities(
+        float(in_scope),
+        slowdown_rate,
+        bounded_rate,
+        float(waiting),
+        float(e.num_running),
+        used / len(s.resources),
+        *NO_HORIZON,
+    )
+    book_event_rates(o.terms, o.totals, i, quantities, factor)
+
+
+@step
+def first_rates(s: State, i: int, count: int) -> tuple[float, float]:
+    """Sums of 1 / runtime, and of 1 / max(runtime, bound), over the first jobs of the queue, per tick."""
+    slowdown_rate = 0.0
+    bounded_rate = 0.0
+    for k in range(count):
+        job = s.jobs[i, s.queue[i, s.episodes[i].queue_lo + k]]
+        slowdown_rate += job.slowdown_rate
+        bounded_rate += job.bounded_rate
+    return slowdown_rate, bounded_rate
 
 
 @shared
@@ -123,34 +120,23 @@ def discounted(gamma: float, ticks: float) -> float:
 
 
 @step
-def book_rate(s: State, o: Outcome, i: int, term: int, amount: float, factor: float) -> None:
-    """Book a rate for the tick that began at `now`."""
-    o.terms[i, term] += factor * amount
-    o.totals[i, term] += amount
-
-
-@step
 def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     """Book the tick that began at `now`: energies and every rate."""
     e = s.episodes[i]
     factor = e.discount
     if rules.sparse and e.now > e.transition_start:
         factor = 0.0  # only the first tick of a transition counts [Cunha 2022, 4.6]
+    energy = 0.0, 0.0, 0.0, 0.0
     if rules.plant.powered:
-        book_energy(s, o, rules, i, factor)
-    ready = e.num_ready
-    waiting = e.num_waiting
-    behind = e.queue_hi - e.queue_lo - ready
+        energy = account_energy(s, o, rules, i)
+    num_late, starvation = 0, 0.0
+    if rules.count_late:
+        num_late, starvation = count_late(s, o, rules, i)
+    in_scope = e.num_waiting
     slowdown_rate, bounded_rate = e.slowdown_rate + e.running_rate, e.bounded_rate
-    counted = waiting
     if rules.window_scope:
-        counted = ready
-        slowdown_rate = 0.0
-        bounded_rate = 0.0
-        for k in range(ready):
-            job = s.jobs[i, s.queue[i, e.queue_lo + k]]
-            slowdown_rate += job.slowdown_rate
-            bounded_rate += job.bounded_rate
+        in_scope = e.num_ready
+        slowdown_rate, bounded_rate = first_rates(s, i, in_scope)
     used = 0.0
     on = 0.0
     for r in range(len(s.resources)):
@@ -159,25 +145,33 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
     used /= len(s.resources)
     o.accounts[i, USED_SHARE] += used
     o.accounts[i, ON_SHARE] += on / len(s.resources)
-    book_rate(s, o, i, SLOWDOWN, -slowdown_rate, factor)
-    book_rate(s, o, i, BOUNDED_SLOWDOWN, -bounded_rate, factor)
-    book_rate(s, o, i, WAIT_TIME, -counted, factor)
-    book_rate(s, o, i, UTILIZATION, used, factor)
-    book_rate(s, o, i, MAKESPAN, -1.0, factor)
-    book_rate(s, o, i, UNUSED_CAPACITY, used - 1.0, factor)
-    book_rate(s, o, i, RUNNING_VALUE, e.running_value_rate, factor)
-    book_rate(s, o, i, READY_WAITING, -ready, factor)
-    book_rate(s, o, i, WAIT_WAITING, -behind, factor)
-    book_rate(s, o, i, LONG_RUNNING, -e.num_running, factor)
-    book_rate(s, o, i, DELAYED_JOBS, -waiting, factor)
-    book_rate(s, o, i, WAITING_VALUE, -e.waiting_value, factor)
-    if rules.count_late:
-        book_late(s, o, rules, i, factor)
+    quantities = TickQuantities(
+        float(in_scope),
+        slowdown_rate,
+        bounded_rate,
+        float(e.num_waiting),
+        float(e.num_running),
+        used,
+        float(e.num_ready),
+        float(e.queue_hi - e.queue_lo - e.num_ready),
+        float(e.num_planned),
+        float(e.num_suspended),
+        e.running_value_rate,
+        e.waiting_value,
+        float(num_late),
+        starvation,
+        *energy,
+    )
+    book_rates(o.terms, o.totals, i, quantities, factor)
 
 
 @step
-def book_energy(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> None:
-    """Account the energy of the tick that began at `now`."""
+def account_energy(s: State, o: Outcome, rules: Rules, i: int) -> tuple[float, float, float, float]:
+    """Account the energy of the tick that began at `now`.
+
+    Returns:
+        Energy drawn, that from the grid, that curtailed, in kWh, and the carbon, in kg.
+    """
     e = s.episodes[i]
     plant = rules.plant
     index = power_index(s, i, e.now)
@@ -197,10 +191,7 @@ def book_energy(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> No
     o.accounts[i, CHARGED_KWH] += f.charge * kwh
     o.accounts[i, CURTAILED_KWH] += f.curtailed * kwh
     o.accounts[i, CARBON_KG] += carbon
-    book_rate(s, o, i, ENERGY, -used * kwh, factor)
-    book_rate(s, o, i, BROWN_ENERGY, -f.brown * kwh, factor)
-    book_rate(s, o, i, CURTAILMENT, -f.curtailed * kwh, factor)
-    book_rate(s, o, i, CARBON, -carbon, factor)
+    return used * kwh, f.brown * kwh, f.curtailed * kwh, carbon
 
 
 @step
@@ -222,10 +213,13 @@ def starved(s: State, rules: Rules, i: int, row: int) -> float:
 
 
 @step
-def book_late(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> None:
+def count_late(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, float]:
     """Count the jobs past due and those that wait for too long: a look at every job in the system.
 
     A long wait begins in the tick in which a waiting job has waited for `Rules.starvation` ticks.
+
+    Returns:
+        Unfinished jobs past due, and the job ticks of waits beyond `Rules.starvation`.
     """
     e = s.episodes[i]
     late = 0
@@ -239,6 +233,5 @@ def book_late(s: State, o: Outcome, rules: Rules, i: int, factor: float) -> None
         long_waits += part > 0.0 and e.now - s.jobs[i, row].submit <= rules.starvation
     for k in range(e.num_running):
         late += e.now > s.job_values[i, s.started[i, s.ends[i, k] & JOB_MASK]].due
-    book_rate(s, o, i, QOS_VIOLATION, -late, factor)
-    book_rate(s, o, i, JOB_STARVATION, -starving, factor)
     add_term(s, o, i, LONG_WAITS, -long_waits)
+    return late, starving
