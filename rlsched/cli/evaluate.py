@@ -119,7 +119,7 @@ def _rivals(
 ) -> list[PolicySpec]:
     """Policies to compare with: those of `--against`, or the heuristics of validation; and greedy sjf."""
     from rlsched.evaluate.hoarding import hoarding_applies
-    from rlsched.evaluate.policy_names import PolicySpec, backfill_rules, policy_specs, with_reference
+    from rlsched.evaluate.policy_names import PolicySpec, backfill_rules, policy_specs
     from rlsched.evaluate.references import greedy_sjf, heuristics
 
     reference = greedy_sjf(scenario)
@@ -127,8 +127,8 @@ def _rivals(
     if named:
         rivals = policy_specs("--against", named, [reference.backfill], backfill_rules(scenario))
     rivals = [spec for spec in rivals if spec.name not in trained]
-    if hoarding_applies(session.scenario):
-        rivals = with_reference(rivals, PolicySpec(*reference))
+    if hoarding_applies(session.scenario) and PolicySpec(*reference) not in rivals:
+        rivals.append(PolicySpec(*reference))
     return rivals
 
 

@@ -7,15 +7,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Metric:
-    """Unit, direction and description of a metric.
+    """Unit, direction and description of a metric."""
 
-    Attributes:
-        unit: s, ratio, share, jobs, 1/h, kWh, kg or value.
-        lower_is_better: the direction in which policies are ranked.
-        doc: description in one line.
-    """
-
-    unit: str
+    unit: str  # s, ratio, share, jobs, 1/h, kWh, kg or value
     lower_is_better: bool
     doc: str
 
@@ -29,16 +23,11 @@ _JOB_METRICS = {
 
 _STATISTICS = {"": "mean over jobs", "_p50": "median", "_p95": "95th percentile", "_max": "worst job"}
 
-
-def _with_statistics(name: str, metric: Metric) -> dict[str, Metric]:
-    return {name + end: replace(metric, doc=f"{metric.doc}; {text}") for end, text in _STATISTICS.items()}
-
-
 METRICS: dict[str, Metric] = {
     **{
-        key: value
+        name + end: replace(metric, doc=f"{metric.doc}; {text}")
         for name, metric in _JOB_METRICS.items()
-        for key, value in _with_statistics(name, metric).items()
+        for end, text in _STATISTICS.items()
     },
     "utilization": Metric("share", False, "unit-time used, first submit to last end, mean over resources"),
     "utilization_of_on": Metric("share", False, "unit-time used of what was switched on"),

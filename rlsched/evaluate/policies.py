@@ -26,22 +26,13 @@ LEARNED_BACKFILL = "policy"  # a learned policy decides by itself what to backfi
 
 @dataclass(frozen=True)
 class HeuristicPolicy:
-    """A priority rule under a backfilling or placement rule.
+    """A priority rule under a backfilling rule, or in a scenario with a horizon under a placement rule."""
 
-    Attributes:
-        name: a name in `PRIORITIES`.
-        backfill: a name in `BACKFILL_RULES`.
-        committed: follow the semantics of the rlscheduler simulator (protocol, none and rlscheduler only).
-        window: number of the oldest waiting jobs to consider; None: all.
-        scenario: with a horizon its pools and plans are part of the rules, and `backfill` is one of
-            `PLACEMENTS`.
-    """
-
-    name: str
-    backfill: str
-    committed: bool = False
-    window: int | None = None
-    scenario: Scenario | None = None
+    name: str  # in `PRIORITIES`
+    backfill: str  # in `BACKFILL_RULES`, or `PLACEMENTS`
+    committed: bool = False  # as in the rlscheduler simulator (its protocol, none and rlscheduler only)
+    window: int | None = None  # number of the oldest waiting jobs to consider; None: all
+    scenario: Scenario | None = None  # with a horizon its pools and plans are part of the rules
     learned: Literal[False] = False
 
     @property
@@ -101,21 +92,14 @@ class HeuristicPolicy:
 
 @dataclass(frozen=True, eq=False)
 class LearnedPolicies:
-    """A learned policy of one training seed, or of several that are compared as one.
+    """A learned policy of one training seed, or of several that are compared as one."""
 
-    Attributes:
-        name: in tables; of several seeds, their folder.
-        first: the policy of the first seed.
-        scenario: decision rules and observations that it was trained on.
-        seeds: training seed -> policy, where several are compared as one.
-    """
-
-    name: str
-    first: LearnedPolicy
-    scenario: Scenario
+    name: str  # in tables; of several seeds, their folder
+    first: LearnedPolicy  # of the first seed
+    scenario: Scenario  # decision rules and observations that it was trained on
     backfill: str = LEARNED_BACKFILL
     learned: Literal[True] = True
-    seeds: Mapping[int, LearnedPolicy] = field(default_factory=dict)
+    seeds: Mapping[int, LearnedPolicy] = field(default_factory=dict)  # training seed -> one of several
 
     @property
     def members(self) -> Mapping[int | None, LearnedPolicies]:

@@ -21,17 +21,11 @@ BACKFILL_RULES = (*BACKFILLS, COMMITTED)
 
 
 class PolicySpec(NamedTuple):
-    """A policy as a command line names it.
+    """A policy as a command line names it."""
 
-    Attributes:
-        name: a priority rule, or the folder of a trained policy.
-        rule: the backfilling or placement rule of a priority rule; None: not given, or a folder.
-        share: of the episodes (`rlsched collect`); None: not given.
-    """
-
-    name: str
-    rule: str | None = None
-    share: float | None = None
+    name: str  # a priority rule, or the folder of a trained policy
+    rule: str | None = None  # backfilling or placement rule; None: not set, or a folder
+    share: float | None = None  # of the episodes (`rlsched collect`)
 
 
 def backfill_rules(scenario: Scenario) -> tuple[str, ...]:
@@ -146,8 +140,3 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name.lower(), known, n=1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     return f"{meant}use one of {', '.join(known)}"
-
-
-def with_reference(specs: Sequence[PolicySpec], reference: PolicySpec) -> list[PolicySpec]:
-    """The specifications, with the reference at the end where it is not among them."""
-    return [*specs, *([] if reference in specs else [reference])]

@@ -105,20 +105,15 @@ class SeedRow:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Episodes as one array per label and metric.
+    """Episodes as one array per label and metric: (training seeds, episodes), NaN where not measured.
 
-    Attributes:
-        columns: label to metric to (training seeds, episodes) values, NaN where not measured; seeds and
-            episodes in rising order. A heuristic, or one policy alone, has one row.
-        learned: whether a policy is.
-        metrics: all names, in the order in which they first appear.
-        seeds: label to the seeds of its training, one per row; empty where it is one policy.
+    Seeds and episodes are in rising order. A heuristic, or one policy alone, has one row, and no seeds.
     """
 
     columns: Mapping[PolicyLabel, Mapping[str, FloatArray]]
     learned: Mapping[PolicyLabel, bool]
-    metrics: tuple[str, ...]
-    seeds: Mapping[PolicyLabel, tuple[int, ...]]
+    metrics: tuple[str, ...]  # in the order in which they first appear
+    seeds: Mapping[PolicyLabel, tuple[int, ...]]  # of the training, one per row
 
     @classmethod
     def of(cls, episodes: Iterable[EpisodeResult]) -> Table:

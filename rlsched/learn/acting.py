@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 class NetworkActor:
-    """Policy that acts in several environments, with its recurrent state of their episodes, if it has one.
-
-    Args:
-        policy: that decides.
-        num_envs: number of environments.
-    """
+    """Policy that acts in several environments, with its recurrent state of their episodes, if it has one."""
 
     def __init__(self, policy: NetworkPolicy, num_envs: int) -> None:
         self.policy = policy

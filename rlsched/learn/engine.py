@@ -22,13 +22,9 @@ class Progress:
 
 
 class Engine(Protocol):
-    """Running algorithm of a training run.
+    """Running algorithm of a training run."""
 
-    Attributes:
-        shortens_all: all remaining iterations of a run are shortened by one share; else only the last is.
-    """
-
-    shortens_all: bool
+    shortens_all: bool  # all remaining iterations of a run are shortened by one share; else only the last
 
     @property
     def usual_decisions(self) -> float:

@@ -219,7 +219,7 @@ def hoarding_excess(
     Args:
         policy: metric -> (episode,).
         sjf: metric -> (episode,) of greedy sjf.
-        parts: (episode,) part of a mixture that each episode is from.
+        parts: (episode,) part of a mixture.
     """
     worst = _largest_share(_means(policy), _means(sjf))
     part_ids = np.unique(parts)

@@ -16,15 +16,10 @@ from rlsched.settings import Frozen, SettingError
 
 @dataclass(frozen=True)
 class RelativeLimit:
-    """A limit as a multiple of what a heuristic costs on the same episodes; written as in 1.6:sjf.
-
-    Attributes:
-        times: how many times that.
-        heuristic: a priority rule with greedy backfilling; with a horizon placed now.
-    """
+    """A limit as a multiple of what a heuristic costs on the same episodes; written as in 1.6:sjf."""
 
     times: float
-    heuristic: str
+    heuristic: str  # a priority rule with greedy backfilling; with a horizon placed now
 
     def __str__(self) -> str:
         """As it is written."""

@@ -64,9 +64,8 @@ class Scenario(Frozen):
                 raise SettingError("power", "has no effect without a horizon", remedy)
             for block in self.observation.blocks:
                 if block in {"image", "profile", "coming", "supply"}:
-                    raise SettingError(
-                        "observation.blocks", f"{block!r} has no effect without a horizon", remedy
-                    )
+                    problem = f"{block!r} has no effect without a horizon"
+                    raise SettingError("observation.blocks", problem, remedy)
         if self.power is None and "supply" in self.observation.blocks:
             raise SettingError(
                 "observation.blocks",

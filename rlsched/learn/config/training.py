@@ -198,17 +198,11 @@ class Training(Frozen):
             return
         if not self.algorithm.replicated or not sampling.batched:
             unsupported = f"algo={self.algo}" if sampling.batched else "sampling.batched=false"
-            raise SettingError(
-                "sampling.replicas",
-                f"value {sampling.replicas}: not supported by {unsupported}",
-                "leave it out",
-            )
+            problem = f"value {sampling.replicas}: not supported by {unsupported}"
+            raise SettingError("sampling.replicas", problem, "leave it out")
         if sampling.envs_per_runner % (sampling.replicas or 1):
-            raise SettingError(
-                "sampling.replicas",
-                f"value {sampling.replicas} does not divide envs_per_runner {sampling.envs_per_runner}",
-                "set a number that does",
-            )
+            problem = f"value {sampling.replicas} does not divide envs_per_runner {sampling.envs_per_runner}"
+            raise SettingError("sampling.replicas", problem, "set a number that does")
 
     def _check_dataset(self) -> None:
         use = self.algorithm.dataset
@@ -221,26 +215,16 @@ class Training(Frozen):
             )
         if self.plays:
             return
+        unsupported = f"not supported by algo={self.algo}, which"
         if self.sampling.runners:
-            raise SettingError(
-                "sampling.runners",
-                f"not supported by algo={self.algo}, which samples no episodes",
-                "remove it",
-            )
+            raise SettingError("sampling.runners", f"{unsupported} samples no episodes", "remove it")
         if self.validation.patience is not None:
-            raise SettingError(
-                "validation.patience",
-                f"not supported by algo={self.algo}, which keeps its newest",
-                "remove it",
-            )
+            raise SettingError("validation.patience", f"{unsupported} keeps its newest", "remove it")
         offline = self.section(OfflineSettings)
         rows = offline.rows // max(1, self.learners)
         if offline.minibatch > rows:
-            raise SettingError(
-                f"{self.algo}.minibatch",
-                f"value {offline.minibatch} is more than rows {rows} a learner",
-                "set less",
-            )
+            problem = f"value {offline.minibatch} is more than rows {rows} a learner"
+            raise SettingError(f"{self.algo}.minibatch", problem, "set less")
 
 
 if TYPE_CHECKING:
