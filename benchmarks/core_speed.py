@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace as replaced
 from pathlib import Path
 
 import numpy as np
 
-from rlsched.cli import bench_core, options
-from rlsched.cli.bench import show_core
+from rlsched.cli import bench_core, options, output
+from rlsched.cli.bench import Figure, show_core
 from rlsched.jobs import JobTable
 from rlsched.scenario import Scenario
-from rlsched.workloads.episodes import Episode
 from tests.twin.env import TwinEnv
 from tests.twin.green import TwinGreen
 from tests.twin.replay import replay
 
 
 class SlowTwin:
-    """The plain Python simulator, as `bench_core.Reference` describes it."""
+    """The plain Python simulator, which does the work of `rlsched bench core`."""
 
     name = "slow twin"
 
-    def decisions(
-        self, scenario: Scenario, episode: Episode, units: Sequence[int], seconds: float, seed: int
-    ) -> float:
+    def decisions(self, scenario: Scenario, seconds: float, seed: int) -> float:
         """Random legal decisions per second in one episode, measured for at least `seconds`."""
+        scenario, source, (episode, *_) = bench_core.drawn_episodes(scenario, seed)
+        units = source.cluster.units
         rng = np.random.default_rng(seed)
         elapsed, start = 0, time.perf_counter()
         while True:
@@ -53,6 +53,25 @@ class SlowTwin:
         return len(jobs) / (time.perf_counter() - start)
 
 
+def compared(
+    figures: Iterable[Figure], env_scenario: Scenario, replay_scenario: Scenario, seconds: float, seed: int
+) -> Iterator[Figure]:
+    """Figures of `rlsched bench core`, those of decisions and replays relative to the twin."""
+    twin = SlowTwin()
+    scenarios = [env_scenario, *(bench_core.grid_scenario(*grid) for grid in bench_core.GRIDS)]
+    by_case = {bench_core.case_of(scenario): scenario for scenario in scenarios}
+    (jobs, *_), units = bench_core.sequences(replay_scenario, seed)
+    for figure in figures:
+        if figure.name == "jobs_per_s":
+            slow = twin.jobs_replayed(jobs, units, *figure.case.split()[-2:])
+        elif figure.name == "decisions_per_s" and figure.case in by_case:
+            slow = twin.decisions(by_case[figure.case], seconds, seed)
+        else:
+            yield figure
+            continue
+        yield replaced(figure, against=twin.name, ratio=figure.value / slow)
+
+
 def main() -> None:
     """Measure, and show the figures as a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -68,10 +87,8 @@ def main() -> None:
         replay_scenario = options.trace_scenario(arguments.trace, [])
     elif env_scenario.decision.tick_driven:
         replay_scenario = options.named_scenario("--scenario", "lublin-256")
-    figures = bench_core.measure_core(
-        env_scenario, replay_scenario, arguments.seconds, arguments.seed, SlowTwin()
-    )
-    show_core(figures, arguments.json)
+    measured = env_scenario, replay_scenario, arguments.seconds, arguments.seed
+    show_core(compared(bench_core.measure_core(*measured), *measured), output.Targets(arguments.json).check())
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rlsched.cli import output
 from rlsched.cli.bench import show_serve
 from rlsched.cli.bench_serve import Measured, Service, check_alive, measure_service, process, put
 from rlsched.learn.policy import load_policy
@@ -64,7 +65,7 @@ def main() -> None:
         yield from measure_service(arguments.folder, arguments.replicas, clients, seconds)
         yield from measure_stock(arguments.folder, clients, seconds)
 
-    show_serve(results(), arguments.json)
+    show_serve(results(), output.Targets(arguments.json).check())
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def main() -> None:
 
     spec = "lublin-256" if chosen.trace is None else chosen.trace.name
     title = f"mean bounded slowdown, {chosen.episodes} episodes of {chosen.jobs:,} jobs of {spec}"
-    table = plain_table(title, ["order", *(CASES[name].title for name in result)])
+    table = plain_table(["order", *(CASES[name].title for name in result)], title=title)
     lines = ["| order | " + " | ".join(CASES[name].title for name in result) + " |"]
     lines.append("| --- |" + " --- |" * len(result))
     for label in next(iter(result.values())):

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
-from rlsched.cli import bench_figures, output
-from rlsched.cli.bench_figures import Figure
+from rlsched.cli import output
+from rlsched.cli.bench import Figure, show_figures
 from rlsched.cli.tables import plain_table
 from rlsched.cli.train_settings import settings_given
 from rlsched.cli.watch import RichDisplay
@@ -136,10 +136,10 @@ def figures(case: str, runs: Sequence[TimedRun]) -> list[Figure]:
     return rows
 
 
-def show(runs: Sequence[TimedRun], json: str | None, case: str) -> None:
+def show(runs: Sequence[TimedRun], targets: output.Targets, case: str) -> None:
     """Show runs as a table, and write their figures as JSON."""
     numeric = ["seed", "decisions", "training s", "with validation", "best", "best heuristic"]
-    table = plain_table(None, ["algorithm", "ahead", *numeric], set(numeric))
+    table = plain_table(["algorithm", "ahead", *numeric], right=numeric)
     for run in runs:
         table.add_row(
             run.algo,
@@ -151,12 +151,7 @@ def show(runs: Sequence[TimedRun], json: str | None, case: str) -> None:
             number(run.reached),
             number(run.heuristic),
         )
-    console = output.people(json)
-    console.print(table)
-    console.print(bench_figures.machine_line(), style="dim", markup=False)
-    if json is not None:
-        values = bench_figures.to_json(figures(case, runs)) | {"runs": [asdict(run) for run in runs]}
-        output.write_json(json, values)
+    show_figures(targets, table, [], "", figures(case, runs), runs=[asdict(run) for run in runs])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -176,7 +171,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     training = training.model_copy(update={"minutes": arguments.minutes})
     seeds = range(training.seed, training.seed + arguments.seeds)
     runs = list(timed_runs(simulated, training, arguments.algos, seeds, arguments.out))
-    show(runs, arguments.json, simulated.name)
+    show(runs, output.Targets(arguments.json).check(), simulated.name)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.plain_ppo import PlainPPO
-from rlsched.cli import bench_train
+from rlsched.cli import bench_train, output
 from rlsched.cli.bench import show_train
 from rlsched.cli.train_settings import settings_given
 from rlsched.envs.episodes import EpisodeFeed
@@ -48,7 +48,7 @@ def main() -> None:
     simulated, training = settings_given(None, named, arguments.trace, arguments.set)
     training = training.model_copy(update={"algo": "ppo", "seed": arguments.seed})
     speeds = bench_train.measure_training(simulated, training, arguments.turns, other_trainers)
-    show_train(simulated.name, speeds, PLAIN_LOOP, arguments.json)
+    show_train(simulated.name, speeds, PLAIN_LOOP, output.Targets(arguments.json).check())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import deque
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from benchmarks.plain_ppo import PlainPPO
 from benchmarks.train_speed import PLAIN_LOOP
 from rlsched.cli.bench_train import RLLIB, RLSCHED, RllibTrainer
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config.training import TrainConfig, make_config
+from rlsched.learn.config.training import ResolvedConfig, TrainConfig, make_config
+from rlsched.learn.rllib.scale import expected_returns
 from rlsched.learn.rllib.session import session_for
 from rlsched.scenario import load
 from rlsched.scenario.combined_file import split_overrides
@@ -30,11 +32,34 @@ from rlsched.scenario.combined_file import split_overrides
 RUNNER = "RLlib's runner"
 """With our learner."""
 
+
+class TrackedTrainer(RllibTrainer):
+    """PPO by RLlib, with the returns of its last hundred episodes."""
+
+    def __init__(self, config: ResolvedConfig, feed: EpisodeFeed, *, stock: bool) -> None:
+        super().__init__(config, feed, stock=stock)
+        self.last: deque[float] = deque(maxlen=100)
+        scale = expected_returns(feed, config.seed).scale
+        vector = self.algorithm.env_runner.env.unwrapped
+        returns, step = np.zeros(vector.num_envs), vector.step
+
+        def summed(actions: Any) -> Any:
+            transition = step(actions)
+            _, rewards, terminated, truncated, _ = transition
+            returns[:] += rewards
+            for env in np.flatnonzero(terminated | truncated):
+                self.last.append(returns[env] / scale)
+                returns[env] = 0.0
+            return transition
+
+        vector.step = summed
+
+
 Curve = list[tuple[int, float]]
 """Decisions, and the mean return of the last hundred episodes then."""
 
 
-def curve(name: str, config: TrainConfig, feed: EpisodeFeed) -> Curve:
+def curve(name: str, config: ResolvedConfig, feed: EpisodeFeed) -> Curve:
     """Train until `config.steps`."""
     with ExitStack() as until:
         item: Any
@@ -42,7 +67,7 @@ def curve(name: str, config: TrainConfig, feed: EpisodeFeed) -> Curve:
             item = PlainPPO(config, feed)
         else:
             sampling = config.sampling.model_copy(update={"batched": name == RLSCHED})
-            item = RllibTrainer(config.model_copy(update={"sampling": sampling}), feed, stock=name == RLLIB)
+            item = TrackedTrainer(config.model_copy(update={"sampling": sampling}), feed, stock=name == RLLIB)
             until.callback(item.stop)
         steps, result = 0, []
         while steps < (config.steps or 0):

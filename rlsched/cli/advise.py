@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from rlsched.integrations.slurm.cluster_view import SlurmView
-    from rlsched.integrations.slurm.policies import ExportedPolicy, ServedPolicy
+    from rlsched.integrations.slurm.policies import ExportedPolicy
     from rlsched.serve.api.schema import Answer
 
 app = typer.Typer(
@@ -98,48 +99,6 @@ ScontrolOption = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class _PolicyOptions:
-    folder: Path | None
-    fallback: str | None
-    gate: Path | None
-    url: str | None
-    token_file: Path | None
-    policy: str | None
-
-    def check(self) -> None:
-        """Raises BadInputError where options do not go together."""
-        if (self.folder is None) == (self.url is None):
-            problem = "neither is given" if self.folder is None else "both are given"
-            remedy = "give one: a folder that rlsched export wrote, or the address of rlsched serve"
-            raise BadInputError("DIR, --url", problem, remedy)
-        for name, value, needs, required in (
-            ("--token-file", self.token_file, "--url", self.url),
-            ("--policy", self.policy, "--url", self.url),
-            ("--fallback", self.fallback, "DIR", self.folder),
-            ("--gate", self.gate, "DIR", self.folder),
-        ):
-            if value is not None and required is None:
-                problem = f"value {str(value)!r} needs {needs}"
-                raise BadInputError(name, problem, "see rlsched advise slurm --help")
-
-    def load(self) -> ExportedPolicy | ServedPolicy:
-        """The policy that gives the advice."""
-        from rlsched.integrations.slurm.policies import ExportedPolicy, ServedPolicy
-        from rlsched.serve.settings import Gate
-
-        if self.folder is None:
-            return ServedPolicy(self.url or "", self.token_file, self.policy)
-        if not (self.folder / "policy.json").is_file():
-            remedy = "name a folder that rlsched export wrote, as in: rlsched export runs/first runs/policy"
-            raise BadInputError("DIR", f"{str(self.folder)!r} holds no exported policy", remedy)
-        output.announce_compiling()
-        with output.busy("loading the policy"):
-            return ExportedPolicy(
-                self.folder, self.fallback, None if self.gate is None else Gate(trace=self.gate)
-            )
-
-
 @app.callback()
 def advise() -> None:
     """Get advice from a policy for a cluster of another scheduler. Nothing is changed there."""
@@ -169,17 +128,26 @@ def slurm(
     Example: squeue --all --json > q.json; sinfo --all --Node --json > n.json;
     rlsched advise slurm runs/policy --squeue q.json --sinfo n.json
     """
-    output.Targets(json=json).check()
-    policy_options = _PolicyOptions(folder, fallback, gate, url, token_file, policy)
-    policy_options.check()
-    _check_files(squeue, sinfo)
-    _check_choices(units, as_scontrol, json)
+    targets = output.Targets(json).check()
+    _check_source(
+        folder,
+        url,
+        {"--token-file": token_file, "--policy": policy},
+        {"--fallback": fallback, "--gate": gate},
+    )
+    _check_states(squeue, sinfo, units)
+    if as_scontrol and json == output.STDOUT:
+        remedy = "give --json a file: it has both"
+        raise BadInputError("--json, --as-scontrol", "both write to stdout", remedy)
 
     from rlsched.integrations.slurm.advice import advice_json
     from rlsched.integrations.slurm.cluster_view import build_view
     from rlsched.integrations.slurm.command_output import read_output
+    from rlsched.integrations.slurm.policies import ServedPolicy
 
-    advisor = policy_options.load()
+    advisor = (
+        ServedPolicy(url or "", token_file, policy) if folder is None else _exported(folder, fallback, gate)
+    )
     limit_s = None if default_limit is None else 60 * int(default_limit)
     settings = replace(advisor.settings, first_resource=units, partition=partition, default_limit_s=limit_s)
     settings.kinds()
@@ -190,37 +158,54 @@ def slurm(
     with output.busy("deciding"):
         answer = advisor.decide(view.request)
     notes = [*view.notes, *_policy_notes(answer, advisor.remembers, advisor.gate_line)]
-    _print_advice(view, answer, notes, as_scontrol, json)
-    if json is not None:
-        release = queue.release or nodes.release or None
-        output.write_json(json, advice_json(view, answer, notes, release))
+    if as_scontrol:
+        from rlsched.integrations.slurm.scontrol import script
+
+        print(script(view, answer, notes), end="")
+    else:
+        _print_advice(targets.console, view, answer, notes)
+    targets.write(advice_json(view, answer, notes, queue.release or nodes.release or None))
 
 
-def _check_files(squeue: str, sinfo: str) -> None:
+def _check_source(
+    folder: Path | None, url: str | None, with_url: Mapping[str, object], with_folder: Mapping[str, object]
+) -> None:
+    """Check that one source of policies is given, and only options that fit it."""
+    if (folder is None) == (url is None):
+        problem = "neither is given" if folder is None else "both are given"
+        remedy = "give one: a folder that rlsched export wrote, or the address of rlsched serve"
+        raise BadInputError("DIR, --url", problem, remedy)
+    unfit, needs = (with_url, "--url") if url is None else (with_folder, "DIR")
+    for name, value in unfit.items():
+        if value is not None:
+            problem = f"value {str(value)!r} needs {needs}"
+            raise BadInputError(name, problem, "see rlsched advise slurm --help")
+
+
+def _exported(folder: Path, fallback: str | None, gate: Path | None) -> ExportedPolicy:
+    from rlsched.integrations.slurm.policies import ExportedPolicy
+    from rlsched.serve.settings import Gate
+
+    if not (folder / "policy.json").is_file():
+        remedy = "name a folder that rlsched export wrote, as in: rlsched export runs/first runs/policy"
+        raise BadInputError("DIR", f"{str(folder)!r} holds no exported policy", remedy)
+    output.announce_compiling()
+    with output.busy("loading the policy"):
+        return ExportedPolicy(folder, fallback, None if gate is None else Gate(trace=gate))
+
+
+def _check_states(squeue: str, sinfo: str, units: str | None) -> None:
     for name, value in (("--squeue", squeue), ("--sinfo", sinfo)):
         if not value:
             raise BadInputError(name, "is not given", f"give the output of {COMMANDS[name]}")
     if squeue == sinfo == output.STDOUT:
         raise BadInputError("--squeue, --sinfo", "both are stdin", "give one of them as a file")
-
-
-def _check_choices(units: str | None, as_scontrol: bool, json: str | None) -> None:
     if units not in (None, "cpus", "nodes"):
         raise BadInputError("--units", f"value {units!r}", "use cpus or nodes")
-    if as_scontrol and json == output.STDOUT:
-        raise BadInputError(
-            "--json, --as-scontrol", "both write to stdout", "give --json a file: it has both"
-        )
 
 
 def _check_age(squeue: str, sinfo: str, unchanged_s: int) -> None:
-    """Refuse commands for a state that is some minutes old, however new its files are.
-
-    Args:
-        squeue: file, or - for stdin.
-        sinfo: likewise.
-        unchanged_s: seconds since Slurm's last change of a job.
-    """
+    """Refuse commands for a state that is some minutes old; Slurm has not changed it for `unchanged_s`."""
     ages = [time.time() - Path(name).stat().st_mtime for name in (squeue, sinfo) if name != output.STDOUT]
     age = max([*ages, unchanged_s])
     if age > STALE_S:
@@ -240,16 +225,7 @@ def _policy_notes(answer: Answer, remembers: bool, gate_line: str) -> list[str]:
     return notes
 
 
-def _print_advice(
-    view: SlurmView, answer: Answer, notes: list[str], as_scontrol: bool, json: str | None
-) -> None:
-    """Print commands alone, or the tables."""
-    from rlsched.integrations.slurm.scontrol import script
-
-    if as_scontrol:
-        print(script(view, answer, notes), end="")
-        return
-    console = output.people(json)
+def _print_advice(console: Console, view: SlurmView, answer: Answer, notes: list[str]) -> None:
     _print_cluster(console, view)
     console.print(_job_table(view, answer))
     waiting = len(view.rows) - sum(decision.action == "start" for decision in answer.decisions)
@@ -290,7 +266,7 @@ def _job_table(view: SlurmView, answer: Answer) -> Table:
     heuristic = answer.fallback.name if answer.fallback else "fallback"
     columns = ["job", "user", "partition", "waits", "nodes", "CPUs", "requests", "action", "why", "score"]
     right = ("waits", "nodes", "CPUs", "requests", "score")
-    table = plain_table(None, [*columns, heuristic], right=right)
+    table = plain_table([*columns, heuristic], right=right)
     waiting = 0
     for row in advice_rows(view, answer):
         waiting += row["action"] == "wait"
@@ -311,21 +287,16 @@ def _excluded_table(view: SlurmView) -> Table:
 
     from rlsched.cli.tables import plain_table
 
-    table = plain_table(
-        "Not in the advice: jobs that wait for something else", ["reason", "jobs", "labels"], right=("jobs",)
-    )
+    lines = []
     for reason, excluded in sorted(view.excluded.items(), key=lambda item: -item[1].count):
-        labels = ", ".join(map(str, excluded.jobs[:8]))
-        more = ", ..." if excluded.count > 8 else ""
-        table.add_row(Text(reason), str(excluded.count), Text(f"{labels}{more}"))
-    return table
+        labels = ", ".join([*map(str, excluded.jobs[:8]), *["..."][: excluded.count > 8]])
+        lines.append((Text(reason), str(excluded.count), Text(labels)))
+    title = "Not in the advice: jobs that wait for something else"
+    return plain_table(["reason", "jobs", "labels"], lines, right=("jobs",), title=title)
 
 
 def _duration(seconds: int) -> str:
     """A duration as squeue prints it: days-hours:minutes."""
     days, rest = divmod(max(0, seconds), 86_400)
-    return (
-        f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}"
-        if days
-        else f"{rest // 3600}:{rest // 60 % 60:02d}"
-    )
+    hours, minutes = rest // 3600, f"{rest // 60 % 60:02d}"
+    return f"{days}-{hours:02d}:{minutes}" if days else f"{hours}:{minutes}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,13 +16,35 @@ from rlsched.cli import options, output
 from rlsched.errors import BadInputError
 
 if TYPE_CHECKING:
-    from rlsched.cli.bench_figures import Figure
+    from rich.console import RenderableType
+
     from rlsched.cli.bench_serve import Measured, Service
     from rlsched.cli.bench_train import Speed
 
 app = typer.Typer()
 
 SecondsOption = Annotated[float, typer.Option("--seconds", metavar="S", help="Time for each figure.")]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure, as the JSON of `rlsched bench` holds it.
+
+    Attributes:
+        name: quantity, as in `decisions_per_s`.
+        case: the workload that it was measured on.
+        value: the figure, in its unit.
+        unit: as in "1/s".
+        against: what it is compared with; None: with nothing.
+        ratio: speed relative to `against`; None where there is nothing to compare with.
+    """
+
+    name: str
+    case: str
+    value: float
+    unit: str = "1/s"
+    against: str | None = None
+    ratio: float | None = None
 
 
 @app.callback()
@@ -50,34 +76,31 @@ def core(
     if replay_scenario.decision.tick_driven:
         replay_scenario = options.named_scenario("--scenario", "lublin-256")  # replays have no ticks
     options.check_trace(env_scenario)
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
 
     from rlsched.cli import bench_core
 
-    show_core(bench_core.measure_core(env_scenario, replay_scenario, seconds, seed or 0), json)
+    show_core(bench_core.measure_core(env_scenario, replay_scenario, seconds, seed or 0), targets)
 
 
-def show_core(figures: Iterable[Figure], json: str | None) -> None:
+def show_core(figures: Iterable[Figure], targets: output.Targets) -> None:
     """Measure figures of the core while they are iterated over, then show them as a table, and as JSON."""
-    from rlsched.cli import bench_figures
     from rlsched.cli.tables import plain_table
     from rlsched.report.words import number
 
     with output.busy("measuring"):
         measured = list(figures)
-    table = plain_table(None, ["what", "case", "figure", "times as fast as"], {"figure"})
-    for figure in measured:
-        table.add_row(
+    rows = [
+        (
             figure.name.replace("_per_s", "").replace("_", " "),
             figure.case,
             f"{figure.value:,.0f} {figure.unit}",
             "" if figure.ratio is None else f"{number(figure.ratio)} x {figure.against}",
         )
-    console = output.people(json)
-    console.print(table)
-    console.print(f"{bench_figures.machine_line()}, one used", style="dim", markup=False)
-    if json is not None:
-        output.write_json(json, bench_figures.to_json(measured))
+        for figure in measured
+    ]
+    table = plain_table(["what", "case", "figure", "times as fast as"], rows, right={"figure"})
+    show_figures(targets, table, [], ", one used", measured)
 
 
 @app.command("train")
@@ -102,42 +125,36 @@ def train(
     named = scenario or (None if trace is not None else "lublin-256")
     simulated, training = settings_given(None, named, trace, set_ or [])
     training = training.model_copy(update={"algo": "ppo", "seed": seed or 0})
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
 
     from rlsched.cli import bench_train
 
     with output.busy("measuring"):
         speeds = bench_train.measure_training(simulated, training, turns)
-    show_train(simulated.name, speeds, bench_train.RLLIB, json)
+    show_train(simulated.name, speeds, bench_train.RLLIB, targets)
 
 
-def show_train(case: str, speeds: list[Speed], against: str, json: str | None) -> None:
-    """Show the speed of trainers as a table, and as JSON.
-
-    Args:
-        case: name of the scenario.
-        speeds: one for each trainer, that of rlsched first.
-        against: name of the trainer that the figures in the JSON are compared with.
-        json: where JSON goes, as `--json` names it.
-    """
-    from rlsched.cli import bench_figures, bench_train
+def show_train(case: str, speeds: list[Speed], against: str, targets: output.Targets) -> None:
+    """Show the speed of trainers on a scenario as a table, and as JSON relative to the trainer `against`."""
+    from rlsched.cli import bench_train
     from rlsched.cli.tables import plain_table
     from rlsched.report.words import number
 
     numeric = ["decisions / s", "sampled / s", "simulate", "forward", "learn", "rest"]
-    table = plain_table(None, ["trainer", *numeric], set(numeric))
-    for speed in speeds:
-        shares = [f"{100 * share:.0f} %" for share in speed.shares.values()]
-        table.add_row(speed.name, f"{speed.decisions:,.0f}", f"{speed.sampled:,.0f}", *shares)
-    console = output.people(json)
-    console.print(table)
+    rows = [
+        (
+            *(speed.name, f"{speed.decisions:,.0f}", f"{speed.sampled:,.0f}"),
+            *(f"{100 * share:.0f} %" for share in speed.shares.values()),
+        )
+        for speed in speeds
+    ]
     first, *rivals = speeds
-    for rival in rivals:
-        ratio = number(first.decisions / rival.decisions)
-        console.print(f"{first.name} is {ratio} times as fast as {rival.name}", markup=False)
-    console.print(bench_figures.machine_line(), style="dim", markup=False)
-    if json is not None:
-        output.write_json(json, bench_figures.to_json(bench_train.figures(case, speeds, against)))
+    lines = [
+        f"{first.name} is {number(first.decisions / rival.decisions)} times as fast as {rival.name}"
+        for rival in rivals
+    ]
+    table = plain_table(["trainer", *numeric], rows, right=numeric)
+    show_figures(targets, table, lines, "", bench_train.figures(case, speeds, against))
 
 
 @app.command("serve")
@@ -167,47 +184,84 @@ def serve(
         raise BadInputError(
             "DIR", f"{str(folder)!r} holds no exported policy", "name a folder that rlsched export wrote"
         )
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
 
     from rlsched.cli import bench_serve
 
-    show_serve(bench_serve.measure_service(folder, replica_counts, client_counts, seconds), json)
+    show_serve(bench_serve.measure_service(folder, replica_counts, client_counts, seconds), targets)
 
 
-def show_serve(results: Iterable[Measured | Service], json: str | None) -> None:
+def show_serve(results: Iterable[Measured | Service], targets: output.Targets) -> None:
     """Measure loads while they are iterated over, then show them as a table, and as JSON."""
-    from rlsched.cli import bench_figures, bench_serve
+    from rlsched.cli import bench_serve
     from rlsched.cli.tables import plain_table
     from rlsched.report.words import number
 
     measured: list[bench_serve.Measured] = []
-    console = output.people(json)
-    columns = ["requests", "replicas", "clients", "clusters / s", "p50 ms", "p99 ms", "failed"]
-    table = plain_table(None, columns, set(columns[1:]))
     with output.busy("measuring"):
         for result in results:
             if isinstance(result, bench_serve.Service):
-                console.print(f"ready after {result.started_s:.1f} s")
-                continue
-            measured.append(result)
-            load = result.load
-            table.add_row(
-                result.case,
-                str(result.replicas or "-"),
-                str(result.clients),
-                f"{result.per_s:,.0f}",
-                f"{load.p50_ms:.1f}",
-                f"{load.p99_ms:.1f}",
-                str(load.failed),
-            )
-    console.print(table)
+                targets.console.print(f"ready after {result.started_s:.1f} s")
+            else:
+                measured.append(result)
+    rows = [
+        (
+            *(result.case, str(result.replicas or "-"), str(result.clients), f"{result.per_s:,.0f}"),
+            *(f"{result.load.p50_ms:.1f}", f"{result.load.p99_ms:.1f}", str(result.load.failed)),
+        )
+        for result in measured
+    ]
+    columns = ["requests", "replicas", "clients", "clusters / s", "p50 ms", "p99 ms", "failed"]
     figures = bench_serve.figures(measured)
-    for figure in figures:
-        if figure.ratio is not None:
-            console.print(f"{figure.case}: {number(figure.ratio)} x {figure.against}", markup=False)
-    console.print(f"{bench_figures.machine_line()}, shared with the clients", style="dim", markup=False)
-    if json is not None:
-        output.write_json(json, bench_figures.to_json(figures))
+    lines = [
+        f"{figure.case}: {number(figure.ratio)} x {figure.against}"
+        for figure in figures
+        if figure.ratio is not None
+    ]
+    table = plain_table(columns, rows, right=columns[1:])
+    show_figures(targets, table, lines, ", shared with the clients", figures)
+
+
+def show_figures(
+    targets: output.Targets,
+    table: RenderableType,
+    lines: Sequence[str],
+    cores: str,
+    figures: Sequence[Figure],
+    **values: Any,
+) -> None:
+    """Print a table, lines below it and the machine, and write the figures as JSON.
+
+    Args:
+        targets: output of the command.
+        table: to print.
+        lines: to print.
+        cores: use of the cores, in words.
+        figures: of the JSON.
+        values: further values of the JSON.
+    """
+    console, machine = targets.console, machine_values()
+    console.print(table)
+    for line in lines:
+        console.print(line)
+    console.print(f"{machine['cpu']}, {machine['cores']} cores{cores}", style="dim")
+    targets.write({"machine": machine, "figures": [asdict(figure) for figure in figures], **values})
+
+
+def machine_values() -> dict[str, Any]:
+    """The machine and the versions that figures depend on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("rlsched", "numba", "numpy")},
+    }
 
 
 def _check_seconds(seconds: float) -> None:
@@ -223,7 +277,6 @@ def _counts(option: str, values: list[str] | None, default: tuple[int, ...]) -> 
     """
     texts = options.items(values)
     for text in texts:
-        numeric = text.isascii() and text.isdigit() and len(text) <= options.DIGITS
-        if not (numeric and int(text) >= 1):
+        if not (text.isascii() and text.isdigit() and len(text) <= options.DIGITS and int(text) >= 1):
             raise BadInputError(option, f"value {text!r}", "give whole numbers from 1 on, as in 1,2")
     return [int(text) for text in texts] or list(default)

@@ -6,12 +6,11 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlsched.cli.bench_figures import Figure
+from rlsched.cli.bench import Figure
 from rlsched.errors import BadInputError
 from rlsched.jobs import IntArray, JobTable
 from rlsched.scenario import EpisodeSettings, LublinWorkload, Scenario, SwfWorkload
@@ -39,26 +38,8 @@ GRIDS = (
 """Green datacenters with a decision at every tick, and their observation blocks."""
 
 
-class Reference(Protocol):
-    """A slower simulator with the same rules, which does the same work."""
-
-    name: str
-
-    def decisions(
-        self, scenario: Scenario, episode: Episode, units: Sequence[int], seconds: float, seed: int
-    ) -> float:
-        """Random legal decisions per second in one episode, measured for at least `seconds`."""
-
-    def jobs_replayed(self, jobs: JobTable, units: Sequence[int], policy: str, backfill: str) -> float:
-        """Jobs per second that a heuristic schedules, on one sequence."""
-
-
 def measure_core(
-    env_scenario: Scenario,
-    replay_scenario: Scenario,
-    seconds: float,
-    seed: int,
-    reference: Reference | None = None,
+    env_scenario: Scenario, replay_scenario: Scenario, seconds: float, seed: int
 ) -> Iterator[Figure]:
     """Measure all figures, one after the other.
 
@@ -67,19 +48,18 @@ def measure_core(
         replay_scenario: scenario whose job sequences heuristics schedule.
         seconds: time for each figure.
         seed: of episodes and actions.
-        reference: a simulator to compare with.
 
     Raises:
         BadInputError: a workload cannot be opened, or has no sequence of 1,024 jobs.
     """
-    yield decisions(env_scenario, seconds, seed, reference)
+    yield decisions(env_scenario, seconds, seed)
     yield memory(env_scenario, seed)
     for name, blocks in GRIDS:
-        yield decisions(grid_scenario(name, blocks), seconds, seed, reference)
+        yield decisions(grid_scenario(name, blocks), seconds, seed)
     replays, units = sequences(replay_scenario, seed)
     name = _workload_name(replay_scenario)
     for policy, backfill in REPLAYS:
-        yield jobs_replayed(name, replays, units, policy, backfill, seconds, reference)
+        yield jobs_replayed(name, replays, units, policy, backfill, seconds)
     small = crowded(256, 1_000, seconds, seed)
     yield Figure("decisions_per_s", SMALL, small)
     for case, procs, queued in CROWDED:
@@ -96,11 +76,7 @@ def sequences(scenario: Scenario, seed: int) -> tuple[list[JobTable], list[int]]
 
 
 def _opened(scenario: Scenario) -> Source:
-    """Open the source of episodes.
-
-    Raises:
-        BadInputError: the workload cannot be opened, or is too short.
-    """
+    """The source of episodes, which must be long enough."""
     try:
         source = open_source(scenario)
         source.training(np.random.default_rng(0))
@@ -119,7 +95,8 @@ def grid_scenario(name: str, blocks: str) -> Scenario:
     )
 
 
-def _case(scenario: Scenario) -> str:
+def case_of(scenario: Scenario) -> str:
+    """Name of a scenario in figures of decisions."""
     rule, observed = scenario.decision, scenario.observation.blocks
     return f"{scenario.name} {' '.join(observed) if rule.horizon else rule.time_rule} w{rule.window}"
 
@@ -145,15 +122,19 @@ def memory(scenario: Scenario, seed: int) -> Figure:
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    return Figure("bytes_per_environment", _case(scenario), held / ENVS, unit="B")
+    return Figure("bytes_per_environment", case_of(scenario), held / ENVS, unit="B")
 
 
-def decisions(scenario: Scenario, seconds: float, seed: int, reference: Reference | None = None) -> Figure:
-    """Random legal decisions of a vector of environments, observations and episode loads included."""
+def drawn_episodes(scenario: Scenario, seed: int) -> tuple[Scenario, Source, list[Episode]]:
+    """The scenario with episodes of a length to measure, their source, and some of them."""
     scenario = _with_episodes(scenario)
-    source = _opened(scenario)
-    rng = np.random.default_rng(seed)
-    episodes = [source.training(rng) for _ in range(SEQUENCES)]
+    source, rng = _opened(scenario), np.random.default_rng(seed)
+    return scenario, source, [source.training(rng) for _ in range(SEQUENCES)]
+
+
+def decisions(scenario: Scenario, seconds: float, seed: int) -> Figure:
+    """Random legal decisions of a vector of environments, observations and episode loads included."""
+    scenario, source, episodes = drawn_episodes(scenario, seed)
     sim = VectorSimulator(scenario, source.cluster.units, ENVS, source.max_jobs, draw_images=True)
     actions = np.zeros(ENVS, np.int64)
     loaded = 0
@@ -181,11 +162,7 @@ def decisions(scenario: Scenario, seconds: float, seed: int, reference: Referenc
         load(env)
     start_choosing(seed)
     steps()  # compiles
-    fast = rate(steps, seconds)
-    if reference is None:
-        return Figure("decisions_per_s", _case(scenario), fast)
-    slow = reference.decisions(scenario, episodes[0], source.cluster.units, seconds, seed)
-    return Figure("decisions_per_s", _case(scenario), fast, against=reference.name, ratio=fast / slow)
+    return Figure("decisions_per_s", case_of(scenario), rate(steps, seconds))
 
 
 def jobs_replayed(
@@ -195,7 +172,6 @@ def jobs_replayed(
     policy: str,
     backfill: str,
     seconds: float,
-    reference: Reference | None = None,
 ) -> Figure:
     """Jobs per second that a heuristic schedules, loading included; the median of repeated runs."""
     replayer = Replayer(len(episodes), JOBS, units)
@@ -206,12 +182,7 @@ def jobs_replayed(
         return jobs
 
     replay()  # compiles
-    fast = rate(replay, seconds)
-    case = f"{name} {policy} {backfill}"
-    if reference is None:
-        return Figure("jobs_per_s", case, fast)
-    slow = reference.jobs_replayed(episodes[0], units, policy, backfill)
-    return Figure("jobs_per_s", case, fast, against=reference.name, ratio=fast / slow)
+    return Figure("jobs_per_s", f"{name} {policy} {backfill}", rate(replay, seconds))
 
 
 def _workload_name(scenario: Scenario) -> str:

@@ -9,13 +9,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from rlsched.cli.bench_figures import Figure
+from rlsched.cli.bench import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import NetworkPolicy, load_policy
@@ -43,21 +44,14 @@ WARM_S = 2.0
 SINGLE_PATH, BATCH_PATH = "/v1/decisions", "/v1/decisions:batch"
 
 
-@dataclass(frozen=True)
-class Service:
-    """A service that runs.
-
-    Attributes:
-        port: it listens at.
-        started_s: seconds until it was ready.
-    """
+class Service(NamedTuple):
+    """A running service: its port, and the seconds until it was ready."""
 
     port: int
     started_s: float
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """Result of a load.
 
     Attributes:
@@ -83,16 +77,13 @@ class Measured:
 def measure_service(
     folder: Path, replicas: Sequence[int], clients: Sequence[int], seconds: float
 ) -> Iterator[Measured | Service]:
-    """Put all loads on services, one after the other.
+    """Put all loads on services, one after the other; yields each service when it is ready, and its results.
 
     Args:
         folder: of the exported policy.
-        replicas: replicas of each service.
-        clients: concurrent clients of each load.
+        replicas: number of replicas of each service.
+        clients: number of concurrent clients of each load.
         seconds: time for each load.
-
-    Yields:
-        Each service once it is ready, then the results of its loads.
     """
     states, source = states_of(load_policy(folder))
     with tempfile.TemporaryDirectory() as scratch:
@@ -173,15 +164,7 @@ def _written(path: Path, value: msgspec.Struct) -> str:
 
 @contextmanager
 def running(command: Sequence[str], room: Path) -> Iterator[Service]:
-    """Run a service of rlsched in a process of its own.
-
-    Args:
-        command: arguments of Python, without port.
-        room: folder for its log and its JSON.
-
-    Raises:
-        RuntimeError: it does not start.
-    """
+    """Run a service of rlsched in another process: arguments of Python without port, folder for its files."""
     ready, port = room / "service.json", free_ports(1)[0]
     ready.unlink(missing_ok=True)
     start = time.perf_counter()
@@ -209,11 +192,7 @@ def process(arguments: Sequence[str], room: Path) -> Iterator[subprocess.Popen[b
 
 
 def check_alive(child: subprocess.Popen[bytes], start: float, room: Path) -> None:
-    """Wait a moment for a service that is not ready.
-
-    Raises:
-        RuntimeError: it has ended, or takes too long.
-    """
+    """Wait a moment for a service that is not ready; RuntimeError: it has ended, or takes too long."""
     late = time.perf_counter() - start > START_S
     if child.poll() is not None or late:
         last = (room / "log").read_text("utf-8", "replace").strip().splitlines()[-1:]
@@ -228,7 +207,7 @@ def put(service: Service, path: str, bodies: list[str], clients: int, seconds: f
         service: that answers.
         path: of the requests.
         bodies: files with request bodies, taken in turn.
-        clients: concurrent ones.
+        clients: number of concurrent clients.
         seconds: of the measured load.
         room: folder for the description of the load.
     """

@@ -7,17 +7,14 @@ compiles and warms up; it is not measured.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 
-from rlsched.cli.bench_figures import Figure
+from rlsched.cli.bench import Figure
 from rlsched.envs.episodes import EpisodeFeed
 from rlsched.errors import BadInputError
 from rlsched.learn.config.training import ResolvedConfig, TrainConfig
@@ -26,16 +23,8 @@ from rlsched.scenario import Scenario
 RLSCHED, RLLIB = "rlsched", "RLlib"
 
 
-@dataclass(frozen=True)
-class Iteration:
-    """Decisions and times of one iteration.
-
-    Attributes:
-        steps: decisions.
-        simulate: seconds in the environments.
-        forward: seconds of inference and of sampling actions.
-        learn: seconds of advantages and updates.
-    """
+class Iteration(NamedTuple):
+    """Decisions of an iteration, and its seconds in environments, inference, and advantages and updates."""
 
     steps: int
     simulate: float
@@ -50,20 +39,8 @@ class Trainer(Protocol):
         """Run one iteration."""
 
 
-Trainers = Mapping[str, Trainer]
-"""Trainers by name."""
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Speed of a trainer, in its median turn.
-
-    Attributes:
-        name: of the trainer.
-        decisions: per second, end to end.
-        sampled: per second of sampling.
-        shares: part of an iteration by phase; they add up to 1.
-    """
+class Speed(NamedTuple):
+    """Median decisions per second of a trainer, end to end and of sampling, and shares of time by phase."""
 
     name: str
     decisions: float
@@ -78,9 +55,6 @@ class RllibTrainer:
         config: as for `rlsched train`.
         feed: training episodes and their scenario.
         stock: use RLlib's own runner and learner.
-
-    Attributes:
-        last: returns of the last hundred episodes.
     """
 
     def __init__(self, config: ResolvedConfig, feed: EpisodeFeed, *, stock: bool) -> None:
@@ -99,14 +73,11 @@ class RllibTrainer:
             settings = built.learner_config_dict
             built = built.learners(learner_class=built.get_default_learner_class())
             built = built.training(gamma=settings["gamma"], lambda_=lambda_of(settings))
-        self.scale = returns.scale
         self.algorithm = PPO(config=built) if stock else built.build_algo()
         self.spent: dict[str, float] = {}
         runner, learners = self.algorithm.env_runner, self.algorithm.learner_group
         vector = runner.env.unwrapped
-        self.returns = np.zeros(vector.num_envs)
-        self.last: deque[float] = deque(maxlen=100)
-        vector.step = self._timed("simulate", self._summed(vector.step))
+        vector.step = self._timed("simulate", vector.step)
         module = runner.module
         module._forward_exploration = self._timed("forward", module._forward_exploration)
         learners.update = self._timed("learn", learners.update)
@@ -121,26 +92,11 @@ class RllibTrainer:
 
         return timed
 
-    def _summed(self, step: Callable[..., Any]) -> Callable[..., Any]:
-        def summed(actions: Any) -> Any:
-            transition = step(actions)
-            _, rewards, terminated, truncated, _ = transition
-            self.returns += rewards
-            for env in np.flatnonzero(terminated | truncated):
-                self.last.append(self.returns[env] / self.scale)
-                self.returns[env] = 0.0
-            return transition
-
-        return summed
-
     def iterate(self) -> Iteration:
         """Run one iteration of the algorithm."""
         self.spent = {}
-        sampled = self.algorithm.train()["env_runners"]
-        spent = self.spent
-        return Iteration(
-            int(sampled["num_env_steps_sampled"]), spent["simulate"], spent["forward"], spent["learn"]
-        )
+        steps = int(self.algorithm.train()["env_runners"]["num_env_steps_sampled"])
+        return Iteration(steps, *(self.spent[phase] for phase in ("simulate", "forward", "learn")))
 
     def stop(self) -> None:
         """End RLlib's processes."""
@@ -151,18 +107,15 @@ def measure_training(
     scenario: Scenario,
     config: TrainConfig,
     turns: int,
-    more_trainers: Callable[[TrainConfig, EpisodeFeed], Trainers] | None = None,
+    more_trainers: Callable[[TrainConfig, EpisodeFeed], Mapping[str, Trainer]] | None = None,
 ) -> list[Speed]:
-    """Measure trainers in turn.
+    """Measure trainers in turn; returns the speed of each, that of rlsched first.
 
     Args:
-        scenario: what is simulated.
+        scenario: that is simulated.
         config: as for `rlsched train`.
         turns: measured iterations of each trainer.
-        more_trainers: builds further trainers.
-
-    Returns:
-        The speed of each trainer, that of rlsched first.
+        more_trainers: builds further trainers by name.
 
     Raises:
         BadInputError: the policy has a memory, which not all trainers support.
@@ -178,9 +131,8 @@ def measure_training(
     with session_for(resolved, None), ExitStack() as stack:
         trainers: dict[str, Trainer] = {}
         for name, stock in ((RLSCHED, False), (RLLIB, True)):
-            trainer = RllibTrainer(resolved, feed, stock=stock)
+            trainers[name] = trainer = RllibTrainer(resolved, feed, stock=stock)
             stack.callback(trainer.stop)
-            trainers[name] = trainer
         if more_trainers is not None:
             trainers |= more_trainers(resolved, feed)
         for turn in range(turns + 1):
@@ -208,11 +160,11 @@ def _speed(name: str, iterations: list[tuple[Iteration, float]]) -> Speed:
 def figures(case: str, speeds: list[Speed], against: str) -> list[Figure]:
     """The speeds as figures relative to the trainer named `against`."""
     (reference,) = (speed for speed in speeds if speed.name == against)
-    rows = []
-    for speed in speeds:
+    return [
+        Figure(name, f"{case}, {speed.name}", value, against=against, ratio=value / base)
+        for speed in speeds
         for name, value, base in (
             ("train_decisions_per_s", speed.decisions, reference.decisions),
             ("sampled_decisions_per_s", speed.sampled, reference.sampled),
-        ):
-            rows.append(Figure(name, f"{case}, {speed.name}", value, against=against, ratio=value / base))
-    return rows
+        )
+    ]

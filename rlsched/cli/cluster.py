@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rlsched.cli import options, output
-from rlsched.errors import BadInputError, visible
+from rlsched.errors import visible
 
 app = typer.Typer(help="Check files that start clusters, as in clusters/.", no_args_is_help=True)
 
@@ -32,48 +32,40 @@ def check(
 
     Example: rlsched cluster check clusters/aws.yaml clusters/kuberay/*.yaml
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     from rlsched.cli.main import BAD_INPUT, say
     from rlsched.cli.tables import plain_table
     from rlsched.deploy.check import check as check_file
 
     reports = {file: check_file(file, refusal, check_service) for file in files}
     problems = [problem for report in reports.values() for problem in report.problems]
-    if json is not None:
-        rows = [
-            {
-                "file": str(file),
-                "kind": report.kind,
-                "holds": "; ".join(report.summary) or None,
-                "unchecked": report.unchecked,
-                "problems": [parts(problem) for problem in report.problems],
-            }
-            for file, report in reports.items()
-        ]
-        output.write_json(json, {"schema": 1, "files": rows})
+    rows = [
+        {
+            "file": str(file),
+            "kind": report.kind,
+            "holds": "; ".join(report.summary) or None,
+            "unchecked": report.unchecked,
+            "problems": [
+                {"where": fault.where, "problem": fault.problem, "remedy": fault.remedy}
+                for fault in report.problems
+            ],
+        }
+        for file, report in reports.items()
+    ]
+    targets.write({"files": rows})
     for problem in problems:
         say(f"error: {problem}")
     if problems:
         raise typer.Exit(BAD_INPUT)
-    console = output.people(json)
-    table = plain_table(None, ["file", "kind", "holds", "not checked"])
-    for file, report in reports.items():
-        contents = ("; ".join(report.summary), "; ".join(report.unchecked))
-        table.add_row(str(file), report.kind, *map(visible, contents))
-    console.print(table)
-
-
-def parts(problem: BadInputError) -> dict[str, str]:
-    """A problem in its parts."""
-    return {"where": problem.where, "problem": problem.problem, "remedy": problem.remedy}
+    lines = [
+        (str(file), report.kind, visible("; ".join(report.summary)), visible("; ".join(report.unchecked)))
+        for file, report in reports.items()
+    ]
+    targets.console.print(plain_table(["file", "kind", "holds", "not checked"], lines))
 
 
 def check_service(args: Mapping[str, Any], where: str) -> None:
-    """Check arguments of the decision service.
-
-    Raises:
-        BadInputError: an argument is wrong.
-    """
+    """Check arguments of the decision service; BadInputError: one is wrong."""
     from rlsched.serve.settings import ServeConfig
     from rlsched.settings import validate
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlsched.cli import options, output
-from rlsched.cli.collect_recipe import CollectOptions
+from rlsched.cli.collect_recipe import choose_recipe
 from rlsched.cli.dataset_tables import behaviors_table, megabytes
 from rlsched.errors import BadInputError
 from rlsched.files import quoted
@@ -93,17 +93,23 @@ def collect(
     """
     from rlsched.offline.folder import DatasetFolder
 
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     folder = DatasetFolder(out)
-    chosen = CollectOptions(
-        recipe, scenario, trace, from_trace, policy, noise, steps, seed, list(settings or [])
-    )
-    simulated, resolved = chosen.resolve(folder, resume=resume)
+    named = {
+        "RECIPE": recipe,
+        "--scenario": scenario,
+        "--trace": trace,
+        "--from-trace": from_trace,
+        "--policy": policy,
+        "--noise": noise,
+        "--steps": steps,
+    }
+    lengths = [f"{key}={value}" for key, value in (("steps", steps), ("seed", seed)) if value is not None]
+    simulated, resolved = choose_recipe(folder, named, [*(settings or []), *lengths], resume=resume)
     output.check_folder("--out", out)
-    console = output.people(json)
+    console = targets.console
     dataset = _record(simulated, resolved, folder, console, resume=resume)
-    if json is not None:
-        output.write_json(json, {"schema": 1, "folder": str(out), **dataset.model_dump(mode="json")})
+    targets.write({"folder": str(out), **dataset.model_dump(mode="json")})
     print_dataset(console, dataset, out)
 
 
@@ -137,7 +143,7 @@ def print_dataset(console: Console, dataset: Manifest, out: Path) -> None:
     for line in replay_lines(dataset):
         console.print(line)
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
-    console.print(f"check it     rlsched dataset check {quoted(out)}", markup=False)
+    console.print(f"check it     rlsched dataset check {quoted(out)}")
 
 
 def replay_lines(dataset: Manifest) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlsched.cli import options
 from rlsched.errors import BadInputError
@@ -19,88 +18,40 @@ GROWING = {"steps"}
 """Settings that may change when a collection is resumed."""
 
 
-@dataclass(frozen=True)
-class CollectOptions:
-    """Options that say what is recorded, as `rlsched collect` was given them; None: not given."""
+def choose_recipe(
+    folder: DatasetFolder, named: Mapping[str, Any], overrides: Sequence[str], *, resume: bool
+) -> tuple[Scenario, Recipe]:
+    """The scenario and the recipe of a dataset.
 
-    recipe: Path | None
-    scenario: str | None
-    trace: Path | None
-    from_trace: Path | None
-    policy: Sequence[str] | None
-    noise: float | None
-    steps: int | None
-    seed: int | None
-    settings: Sequence[str]
+    Args:
+        folder: of the dataset.
+        named: argument or option -> its value; None: not given.
+        overrides: `--set` assignments, those of `--steps` and `--seed` included.
+        resume: the dataset exists and grows.
 
-    @property
-    def policies(self) -> list[str]:
-        """Names of `--policy`."""
-        return options.items(self.policy)
-
-    @property
-    def overrides(self) -> list[str]:
-        """`--set` assignments, those of `--steps` and `--seed` included."""
-        short_options = {"steps": self.steps, "seed": self.seed}
-        return [*self.settings, *(f"{k}={v}" for k, v in short_options.items() if v is not None)]
-
-    def resolve(self, folder: DatasetFolder, *, resume: bool) -> tuple[Scenario, Recipe]:
-        """The scenario and the recipe of the dataset.
-
-        Args:
-            folder: of the dataset.
-            resume: the dataset exists and grows.
-
-        Raises:
-            BadInputError: options contradict each other or are wrong.
-        """
-        if self.policy is not None and not self.policies:
-            raise BadInputError(
-                "--policy", "is empty", "name heuristics or folders of policies, as in sjf:0.5,qos:0.5"
-            )
-        if resume:
-            self._check_resume()
-            return recipe_of_folder(folder, self.overrides)
-        if self.from_trace is not None:
-            self._check_from_trace()
-            return recipe_of_trace(self.scenario, self.from_trace, self.noise, self.overrides)
-        return new_recipe(self.recipe, self.scenario, self.trace, self.policies, self.noise, self.overrides)
-
-    def _check_resume(self) -> None:
-        """Refuse options whose values `--resume` reads from the folder."""
-        sources = {
-            "RECIPE": self.recipe,
-            "--scenario": self.scenario,
-            "--trace": self.trace,
-            "--from-trace": self.from_trace,
-            "--policy": self.policy,
-            "--noise": self.noise,
-        }
-        extra = _names_of_given(sources)
+    Raises:
+        BadInputError: options contradict each other or are wrong.
+    """
+    scenario, noise, policies = named["--scenario"], named["--noise"], options.items(named["--policy"])
+    if named["--policy"] is not None and not policies:
+        raise BadInputError(
+            "--policy", "is empty", "name heuristics or folders of policies, as in sjf:0.5,qos:0.5"
+        )
+    if resume:
+        extra = [name for name, value in named.items() if value is not None and name != "--steps"]
         if extra:
-            raise BadInputError(
-                "--resume", "uses the settings of the dataset's folder", f"remove {', '.join(extra)}"
-            )
-
-    def _check_from_trace(self) -> None:
-        """Refuse options whose values `--from-trace` implies."""
-        implied = {
-            "RECIPE": self.recipe,
-            "--trace": self.trace,
-            "--policy": self.policy,
-            "--steps": self.steps,
-        }
-        extra = _names_of_given(implied)
+            problem = "uses the settings of the dataset's folder"
+            raise BadInputError("--resume", problem, f"remove {', '.join(extra)}")
+        return recipe_of_folder(folder, overrides)
+    if named["--from-trace"] is not None:
+        extra = [name for name in ("RECIPE", "--trace", "--policy", "--steps") if named[name] is not None]
         keys = ("episode", "episode.jobs", "steps")
-        extra += [f"--set {text}" for text in self.overrides if text.partition("=")[0] in keys]
+        extra += [f"--set {text}" for text in overrides if text.partition("=")[0] in keys]
         if extra:
-            raise BadInputError(
-                "--from-trace", f"sets episodes, policy and length; so does {extra[0]}", "remove one of them"
-            )
-
-
-def _names_of_given(values: Mapping[str, object]) -> list[str]:
-    return [name for name, value in values.items() if value is not None]
+            problem = f"sets episodes, policy and length; so does {extra[0]}"
+            raise BadInputError("--from-trace", problem, "remove one of them")
+        return recipe_of_trace(scenario, named["--from-trace"], noise, overrides)
+    return new_recipe(named["RECIPE"], scenario, named["--trace"], policies, noise, overrides)
 
 
 def new_recipe(

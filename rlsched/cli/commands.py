@@ -8,7 +8,6 @@ import typer
 
 from rlsched.cli import (
     advise,
-    algorithms,
     bench,
     cluster,
     collect,
@@ -16,8 +15,7 @@ from rlsched.cli import (
     evaluate,
     exchange,
     export,
-    objectives,
-    policies,
+    listings,
     report,
     scenarios,
     serve,
@@ -49,9 +47,8 @@ app.command("export")(export.export)
 app.command("serve")(serve.serve)
 app.add_typer(advise.app, name="advise")
 app.add_typer(report.app, name="report")
-app.command("policies")(policies.policies)
-app.command("objectives")(objectives.objectives)
-app.command("algorithms")(algorithms.algorithms)
+for listing in (listings.policies, listings.objectives, listings.algorithms):
+    app.command()(listing)
 app.command("settings")(settings.settings)
 app.add_typer(bench.app, name="bench")
 app.add_typer(cluster.app, name="cluster")

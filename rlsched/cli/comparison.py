@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,34 +42,28 @@ def compare_and_show(
 ) -> bool:
     """Run policies, print the comparison, and write it to the targets.
 
-    Args:
-        session: the episodes.
-        policies: to compare.
-        targets: files to write.
-        gate: also check learned policies by the gate.
-
     Returns:
-        Whether all policies pass the gate; True without a gate.
+        Whether all learned policies pass the gate; True without `gate`.
     """
-    console = output.people(targets.json)
+    console = targets.console
     print_session(console, session)
-    warn_of_training_jobs(console, session, policies)
-    warn_of_missing_seeds(console, policies)
-    warn_of_other_pools(console, session, policies)
+    for policy in policies:
+        for warning in warnings_of(policy, session) if isinstance(policy, LearnedPolicies) else ():
+            console.print(f"  {warning}", style="yellow")
     output.announce_compiling()
-    clock = output.Clock()
+    began = time.perf_counter()
     runs = sum(len(policy.members) for policy in policies)
     with output.progress("simulating", runs * len(session.episodes)) as step:
         comparison = session.run(policies, step)
     jobs = sum(len(episode.jobs) for episode in session.episodes) * runs
     tables.show_result(console, comparison.result)
-    console.print(f"{jobs:,} jobs in {clock.seconds:.1f} s", style=tables.FAINT)
+    console.print(f"{jobs:,} jobs in {time.perf_counter() - began:.1f} s", style=tables.FAINT)
     gate_verdicts = verdicts(comparison.result) if gate else None
     for verdict in gate_verdicts or ():
         remedy = "" if verdict.passes else f"; use {verdict.heuristic} instead"
         style = tables.GOOD if verdict.passes else tables.BAD
         line = f"{verdict.policy} {gate_line(verdict)}{remedy}"
-        console.print(line, style=style, markup=False, soft_wrap=True)
+        console.print(line, style=style, soft_wrap=True)
     write_comparison(session, comparison, policies, targets, console, gate_verdicts)
     return all(verdict.passes for verdict in gate_verdicts or ())
 
@@ -85,15 +80,11 @@ def print_session(console: Console, session: Session) -> None:
     equal = min(lengths) == max(lengths)
     jobs = f"{lengths[0]:,} jobs" if equal else f"{min(lengths):,} to {max(lengths):,} jobs"
     count = f"{len(episodes)} episodes" if len(episodes) > 1 else "1 episode"
-    drawn = (
-        f", drawn with seed {session.seed}" if scenario.episode.jobs and not scenario.episode.offsets else ""
-    )
+    sampled = scenario.episode.jobs and not scenario.episode.offsets
+    drawn = f", drawn with seed {session.seed}" if sampled else ""
     protocol = f", protocol {session.protocol}" if session.protocol else ""
-    console.print(
-        f"{workload_name(scenario)} on {machine}: {count} of {jobs}{drawn}{protocol}",
-        style="bold",
-        markup=False,
-    )
+    title = f"{workload_name(scenario)} on {machine}: {count} of {jobs}{drawn}{protocol}"
+    console.print(title, style="bold")
     tables.show_repairs(console, session.repairs)
     offsets = [episode.offset for episode in episodes if episode.offset is not None]
     if len(set(offsets)) < len(offsets):
@@ -104,52 +95,20 @@ def print_session(console: Console, session: Session) -> None:
         )
 
 
-def warn_of_training_jobs(console: Console, session: Session, policies: Sequence[Policy]) -> None:
-    """Warn where a trained policy may run on jobs of its training."""
-    for policy in policies:
-        if isinstance(policy, LearnedPolicies) and (overlap := training_overlap(policy, session)):
-            console.print(
-                f"  {policy.name} may have been trained on jobs of {overlap} of the "
-                f"{len(session.episodes)} episodes",
-                style="yellow",
-                markup=False,
-            )
-
-
-def warn_of_missing_seeds(console: Console, policies: Sequence[Policy]) -> None:
-    """Warn where seeds of a training have no policy yet and are not compared."""
-    for policy in policies:
-        if isinstance(policy, LearnedPolicies) and policy.seeds:
-            missing = seed_folders(Path(policy.name)).keys() - policy.seeds.keys()
-            if missing:
-                console.print(
-                    f"  {policy.name}: no policy yet of {named_seeds(sorted(missing))}; compared with "
-                    f"{named_seeds(policy.seeds)}",
-                    style="yellow",
-                    markup=False,
-                )
-
-
-def warn_of_other_pools(console: Console, session: Session, policies: Sequence[Policy]) -> None:
-    """Warn where a trained policy has other pools than the heuristics, because it keeps those of training."""
-    decision = session.scenario.decision
-    if not decision.tick_driven:
-        return
-    for policy in policies:
-        if not isinstance(policy, LearnedPolicies):
-            continue
-        trained = policy.scenario.decision
-        differing = [name for name in POOLS if getattr(trained, name) != getattr(decision, name)]
-        if differing:
-            settings = ", ".join(
-                f"decision.{name}={as_written(getattr(trained, name))}" for name in differing
-            )
-            heuristics = ", ".join(as_written(getattr(decision, name)) for name in differing)
-            console.print(
-                f"  {policy.name} keeps {settings} of its training; the heuristics have {heuristics}",
-                style="yellow",
-                markup=False,
-            )
+def warnings_of(policy: LearnedPolicies, session: Session) -> Iterator[str]:
+    """Reasons why a trained policy is not compared as named, or not on equal terms."""
+    if overlap := training_overlap(policy, session):
+        total = len(session.episodes)
+        yield f"{policy.name} may have been trained on jobs of {overlap} of the {total} episodes"
+    if policy.seeds and (missing := seed_folders(Path(policy.name)).keys() - policy.seeds.keys()):
+        compared = f"compared with {named_seeds(policy.seeds)}"
+        yield f"{policy.name}: no policy yet of {named_seeds(sorted(missing))}; {compared}"
+    decision, trained = session.scenario.decision, policy.scenario.decision
+    differing = [name for name in POOLS if getattr(trained, name) != getattr(decision, name)]
+    if decision.tick_driven and differing:
+        settings = ", ".join(f"decision.{name}={as_written(getattr(trained, name))}" for name in differing)
+        heuristics = ", ".join(as_written(getattr(decision, name)) for name in differing)
+        yield f"{policy.name} keeps {settings} of its training; the heuristics have {heuristics}"
 
 
 def write_comparison(
@@ -161,17 +120,15 @@ def write_comparison(
     gate: Sequence[Verdict] | None,
 ) -> None:
     """Write JSON, picture and report, and print their names and a next step."""
-    if targets.json is not None:
-        gate_values = {} if gate is None else {"gate": gate_json(gate)}
-        output.write_json(targets.json, to_json(comparison.result) | gate_values)
-        if targets.json != output.STDOUT:
-            console.print(f"figures: {targets.json}", markup=False)
+    targets.write(to_json(comparison.result) | ({} if gate is None else {"gate": gate_json(gate)}))
+    if targets.json not in (None, output.STDOUT):
+        console.print(f"figures: {targets.json}")
     drawn = targets.report is not None or (targets.render is not None and not targets.films)
     timeline = _timeline(session, policies) if drawn else None
     if targets.render is not None:
         with output.busy("drawing"):
             extent = draw_comparison(session, comparison, policies, timeline, targets.render)
-        console.print(f"picture: {targets.render}{extent}", markup=False)
+        console.print(f"picture: {targets.render}{extent}")
     if targets.report is not None:
         from rlsched.report.learning_curve import learning_of
 
@@ -180,7 +137,7 @@ def write_comparison(
             members = [member for policy in learned for member in policy.members.values()]
             learning = learning_of([Path(member.name) for member in members])
             page = write_page(session, comparison, policies, timeline, learning, targets.report)
-        console.print(f"report:  {page}", markup=False)
+        console.print(f"report:  {page}")
     if targets.report is None:
         console.print("next: --report DIR writes a page with pictures", style=tables.FAINT)
 
@@ -196,9 +153,6 @@ def draw_comparison(
 
     Returns:
         The part of the episode that a film shows, in words; empty for a picture.
-
-    Raises:
-        BadInputError: a film of an episode or a policy without ticks.
     """
     from rlsched.report.gantt import draw_gantt
     from rlsched.report.style import to_png

@@ -54,13 +54,13 @@ def info(folder: FolderArgument, json: options.JsonOption = None) -> None:
     """
     from rlsched.offline.manifest import read_manifest
 
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     dataset = read_manifest(folder)
+    targets.write({"folder": str(folder), **dataset.model_dump(mode="json")})
     if json is not None:
-        output.write_json(json, {"schema": 1, "folder": str(folder), **dataset.model_dump(mode="json")})
         return
     shape = dataset.shape
-    console = output.console()
+    console = targets.console
     console.print(f"{dataset.origin}; scenario {dataset.scenario.name}")
     console.print(
         f"{dataset.rows:,} decisions in {dataset.episodes:,} episodes, {len(dataset.shards)} shards of "
@@ -80,14 +80,13 @@ def check(folder: FolderArgument, json: options.JsonOption = None) -> None:
     from rlsched.offline.check import check as find_problems
     from rlsched.offline.manifest import read_manifest
 
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     dataset = read_manifest(folder)
     with output.progress("checking", dataset.rows) as step:
         problems = find_problems(folder, dataset, step)
-    if json is not None:
-        rows = [{"shard": p.shard, "row": p.row, "problem": p.problem} for p in problems]
-        output.write_json(json, {"schema": 1, "folder": str(folder), "rows": dataset.rows, "problems": rows})
-    console = output.people(json)
+    rows = [{"shard": p.shard, "row": p.row, "problem": p.problem} for p in problems]
+    targets.write({"folder": str(folder), "rows": dataset.rows, "problems": rows})
+    console = targets.console
     for problem in problems[1:]:
         console.print(str(problem), style="red")
     if problems:
@@ -117,7 +116,7 @@ def judge(
 
     Example: rlsched dataset judge runs/mixed runs/clone runs/first
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     from rlsched.cli.checkpoints import check_exists, loader
     from rlsched.offline.behavior import check_trained
     from rlsched.offline.estimate import FITS
@@ -144,10 +143,8 @@ def judge(
             progress=step,
             fitted=fitted,
         )
-    if json is not None:
-        values = {"schema": 1, "folder": str(folder), "episodes": dataset.episodes}
-        output.write_json(json, values | judgement_json(judgement))
-    console = output.people(json)
+    targets.write({"folder": str(folder), "episodes": dataset.episodes, **judgement_json(judgement)})
+    console = targets.console
     console.print(judgement_table(judgement))
     for name, of_policy in judgement.policies.items():
         for warning in warnings(of_policy, chances=judgement.chances):
@@ -200,7 +197,7 @@ def mix(
     from rlsched.offline.manifest import read_manifest
     from rlsched.offline.rewrite import Part, Source, check_compatible, choose_mix, rewrite, scenario_note
 
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     DatasetFolder(out).check_free()
     output.check_folder("--out", out)
     named = shares("DIR[:SHARE]", parts)
@@ -216,8 +213,8 @@ def mix(
     with output.progress("mixing", sum(source.manifest.rows for source in sources)) as step:
         (dataset,) = rewrite(sources, [Part(out, chosen, ", ".join(filter(None, [origin, first])))], step)
     if first:
-        output.people(json).print(f"note         {first}; rlsched train --scenario sets another one")
-    _print_datasets({str(out): dataset}, json)
+        targets.console.print(f"note         {first}; rlsched train --scenario sets another one")
+    _print_datasets({str(out): dataset}, targets)
 
 
 @app.command("split")
@@ -239,7 +236,7 @@ def split(
     from rlsched.offline.manifest import read_manifest
     from rlsched.offline.rewrite import Part, Source, choose_split, rewrite
 
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     named = shares("NAME[:SHARE]", parts)
     for name in named:
         if not name or "/" in name or name.startswith("."):
@@ -254,7 +251,7 @@ def split(
     ]
     with output.progress("splitting", source.manifest.rows) as step:
         made = rewrite([source], wanted, step)
-    _print_datasets({str(part.folder): dataset for part, dataset in zip(wanted, made, strict=True)}, json)
+    _print_datasets({str(part.folder): dataset for part, dataset in zip(wanted, made, strict=True)}, targets)
 
 
 def shares(option: str, texts: Sequence[str]) -> dict[str, float]:
@@ -274,12 +271,11 @@ def shares(option: str, texts: Sequence[str]) -> dict[str, float]:
     return named
 
 
-def _print_datasets(made: dict[str, Manifest], json: str | None) -> None:
-    if json is not None:
-        datasets = [{"folder": name, **dataset.model_dump(mode="json")} for name, dataset in made.items()]
-        output.write_json(json, {"schema": 1, "datasets": datasets})
-    console = output.people(json)
+def _print_datasets(made: dict[str, Manifest], targets: output.Targets) -> None:
+    datasets = [{"folder": name, **dataset.model_dump(mode="json")} for name, dataset in made.items()]
+    targets.write({"datasets": datasets})
+    console = targets.console
     for name, dataset in made.items():
         console.print(behaviors_table(dataset))
         console.print(f"dataset      {name} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
-    console.print(f"check it     rlsched dataset check {quoted(next(iter(made)))}", markup=False)
+    console.print(f"check it     rlsched dataset check {quoted(next(iter(made)))}")

@@ -22,7 +22,7 @@ def behaviors_table(dataset: Manifest) -> Table:
     from rlsched.offline.card import metric_names
 
     names = metric_names(dataset)
-    table = plain_table(None, ["behavior", "episodes", "decisions", "return", *names])
+    table = plain_table(["behavior", "episodes", "decisions", "return", *names])
     for behavior in dataset.behaviors:
         means = [f"{behavior.metrics[name].mean:.4g}" if name in behavior.metrics else "" for name in names]
         table.add_row(
@@ -88,11 +88,8 @@ def judgement_table(judgement: Judgement) -> Table:
     from rlsched.cli.tables import plain_table
 
     columns = ["policy", "fqe", "over recorded", "wis", "episodes", "agrees with", "unlike"]
-    table = plain_table(
-        f"return of an episode, discounted by {judgement.gamma:g} per tick",
-        columns,
-        right=("episodes", "unlike"),
-    )
+    title = f"return of an episode, discounted by {judgement.gamma:g} per tick"
+    table = plain_table(columns, right=("episodes", "unlike"), title=title)
     ranked = sorted(judgement.policies.items(), key=lambda item: -item[1].fqe.mean)
     for name, estimate in ranked:
         agreement = ", ".join(f"{behavior} {share:.1%}" for behavior, share in estimate.agreement.items())

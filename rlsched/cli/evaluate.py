@@ -105,7 +105,7 @@ def evaluate(
     session = open_session(chosen, choice)
     rivals = _rivals(named, chosen, session, trained)
     if window is not None:
-        _print_windows(output.people(json), trained, window)
+        _print_windows(targets.console, trained, window)
     if gate:
         _check_gate(session, rivals)
     specs = [PolicySpec(path) for path in trained] + rivals
@@ -138,7 +138,7 @@ def _print_windows(console: Console, trained: Mapping[str, BySeed], window: int)
         before = next(iter(policies.values())).about.get("trained_window")
         if before is not None:
             line = f"{path} sees the first {window:,} waiting jobs; in training they were {before:,}"
-            console.print(line, markup=False)
+            console.print(line)
 
 
 def _check_gate(session: Session, rivals: Sequence[PolicySpec]) -> None:

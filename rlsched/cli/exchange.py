@@ -53,14 +53,13 @@ def export(folder: FolderArgument, minari: MinariOption, json: options.JsonOptio
     from rlsched.offline.manifest import read_manifest
     from rlsched.offline.minari_store import export_minari
 
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     dataset = read_manifest(folder)
     with output.progress("exporting", dataset.rows) as step:
         place = export_minari(folder, dataset, minari, step)
-    if json is not None:
-        values = {"schema": 1, "minari": minari, "folder": str(place)}
-        output.write_json(json, {**values, "rows": dataset.rows, "episodes": dataset.episodes})
-    console = output.people(json)
+    values = {"minari": minari, "folder": str(place)}
+    targets.write({**values, "rows": dataset.rows, "episodes": dataset.episodes})
+    console = targets.console
     console.print(f"exported     {dataset.rows:,} decisions in {dataset.episodes:,} episodes to {place}")
     console.print(f"load it      minari.load_dataset({minari!r})")
 
@@ -86,7 +85,7 @@ def import_dataset(
     from rlsched.offline.folder import DatasetFolder
     from rlsched.offline.importing import import_dataset as write
 
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     DatasetFolder(out).check_free()
     output.check_folder("--out", out)
     if behavior is not None and not behavior.strip():
@@ -104,15 +103,9 @@ def import_dataset(
             behavior=behavior,
             progress=step,
         )
-    if json is not None:
-        values = {
-            "schema": 1,
-            "folder": str(out),
-            "left_out": imported.left_out,
-            "removed_blocks": list(imported.removed_blocks),
-        }
-        output.write_json(json, {**values, **imported.manifest.model_dump(mode="json")})
-    _print_imported(output.people(json), imported, out)
+    omitted = {"left_out": imported.left_out, "removed_blocks": list(imported.removed_blocks)}
+    targets.write({"folder": str(out), **omitted, **imported.manifest.model_dump(mode="json")})
+    _print_imported(targets.console, imported, out)
 
 
 def _print_imported(console: Console, imported: Imported, out: Path) -> None:
@@ -126,7 +119,7 @@ def _print_imported(console: Console, imported: Imported, out: Path) -> None:
     if not dataset.chances:
         console.print("not known    probabilities of actions (action_logp): judge has no estimate by wis")
     console.print(f"dataset      {out} ({dataset.rows:,} decisions, {megabytes(dataset):,.1f} MB)")
-    console.print(f"check it     rlsched dataset check {quoted(out)}", markup=False)
+    console.print(f"check it     rlsched dataset check {quoted(out)}")
 
 
 def _scenarios(
@@ -136,13 +129,13 @@ def _scenarios(
     trace: Path | None,
     settings: Sequence[str],
 ) -> tuple[Scenario, Scenario | None]:
-    """The scenario of the options, or else of the source; and that of the source, if it names one.
-
-    Raises:
-        BadInputError: neither names a scenario, or `--set` is given without `--scenario`.
-    """
+    """The scenario of the options, or else of the source; and that of the source, if it names one."""
     if scenario is not None or trace is not None:
-        return options.given_scenario(scenario, trace, settings), _recorded_scenario(episodes)
+        chosen = options.given_scenario(scenario, trace, settings)
+        try:
+            return chosen, episodes.scenario
+        except BadInputError:  # it needs a file that is missing
+            return chosen, None
     recorded = episodes.scenario
     if recorded is None:
         raise BadInputError(source, "does not name its scenario", "give it: --scenario NAME|FILE")
@@ -151,20 +144,8 @@ def _scenarios(
     return recorded, recorded
 
 
-def _recorded_scenario(episodes: ParquetEpisodes | MinariEpisodes) -> Scenario | None:
-    """The scenario of a source; None if it names none, or needs a file that is missing."""
-    try:
-        return episodes.scenario
-    except BadInputError:
-        return None
-
-
 def open_source(source: str, columns: Sequence[str]) -> ParquetEpisodes | MinariEpisodes:
-    """Open the episodes of a source.
-
-    Raises:
-        BadInputError: there is no such source, or `--column` is given for a Minari dataset.
-    """
+    """The episodes of a source; `columns`: values of `--column`."""
     from rlsched.offline.foreign import KNOWN
     from rlsched.offline.minari_store import MinariEpisodes
     from rlsched.offline.parquet_log import ParquetEpisodes
@@ -173,11 +154,8 @@ def open_source(source: str, columns: Sequence[str]) -> ParquetEpisodes | Minari
     for text in columns:
         ours, _, theirs = text.partition("=")
         if ours not in KNOWN or not theirs:
-            raise BadInputError(
-                "--column",
-                f"value {text!r} renames nothing",
-                f"write OURS=THEIRS; ours are {', '.join(KNOWN)}",
-            )
+            remedy = f"write OURS=THEIRS; ours are {', '.join(KNOWN)}"
+            raise BadInputError("--column", f"value {text!r} renames nothing", remedy)
         if ours in named:
             raise BadInputError("--column", f"{ours!r} is given twice", "give it once")
         named[ours] = theirs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ def export(
 
     Example: rlsched export runs/first runs/policy
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     output.check_folder("DIR", folder)
 
     from rlsched.cli.checkpoints import check_exists
@@ -40,21 +41,22 @@ def export(
         from rlsched.serve.settings import ServeConfig
 
         policy = export_policy(Path(checkpoint), folder, window)
-        clock = output.Clock()
+        began = time.perf_counter()
         served = load_for_service("default", folder, ServeConfig(policies={"default": folder}))
-        seconds = clock.seconds
+        seconds = time.perf_counter() - began
     size = sum(path.stat().st_size for path in folder.iterdir())
-    console = output.people(json)
+    console = targets.console
     console.print(f"exported     {checkpoint} to {folder}: {size / 1e3:,.0f} kB, version {served.version}")
     console.print(f"verified     by a decision after {seconds:.2f} s")
     console.print(f"card         {folder / 'README.md'}")
-    console.print(f"serve it     rlsched serve {quoted(folder)}", markup=False)
-    if json is not None:
-        values = {
-            "schema": 1,
+    console.print(f"serve it     rlsched serve {quoted(folder)}")
+    targets.write(
+        {
             "folder": str(folder),
             "version": served.version,
             "bytes": size,
             "read_s": seconds,
+            "units": served.inference.units.tolist(),
+            "about": policy.about,
         }
-        output.write_json(json, {**values, "units": served.inference.units.tolist(), "about": policy.about})
+    )

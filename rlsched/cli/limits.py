@@ -12,7 +12,6 @@ from rlsched.errors import BadInputError
 if TYPE_CHECKING:
     from rlsched.learn.config.training import TrainConfig
     from rlsched.learn.folder import RunFolder
-    from rlsched.learn.plan import Plan
     from rlsched.learn.run import Display
     from rlsched.scenario import Limit, Scenario
 
@@ -88,26 +87,25 @@ def settle(
     scenario: Scenario,
     config: TrainConfig,
     limits: Mapping[str, Limit | Share],
-    *,
     unconstrained: Path | None,
     folder: RunFolder,
     display: Display,
     address: str | None,
     say: Callable[[str], None],
 ) -> Scenario | None:
-    """The scenario with limits in amounts; what is paid without any is trained for where nobody names it.
+    """The scenario with limits in amounts; for shares, a policy without limits is trained if none is named.
 
-    What is wrong with the run itself, or with a policy that is named, is found before that.
+    Faults of the run, and of a named policy, are found before that.
 
     Args:
         scenario: that is simulated.
         config: of the run that is to begin.
-        limits: as they were asked for.
-        unconstrained: folder of a policy that keeps none; None: it is trained.
-        folder: of the run that is to begin.
+        limits: cost -> amount or share.
+        unconstrained: folder of a policy without limits; None: it is trained.
+        folder: of the run.
         display: shows the training.
         address: of a Ray cluster; None: this machine.
-        say: tells a person what is done, once the next training has said what it trains.
+        say: prints a line after the next training has said what it trains.
 
     Returns:
         None where that training was interrupted.
@@ -116,18 +114,19 @@ def settle(
         BadInputError: the settings, or a policy, cannot be used.
     """
     from rlsched.learn.folder import RunFolder
-    from rlsched.learn.limits import UNCONSTRAINED, train_unconstrained, with_limits
+    from rlsched.learn.limits import UNCONSTRAINED, check_fits, costs_of, train_unconstrained, with_limits
     from rlsched.learn.plan import plan
+    from rlsched.learn.policy import load_policy
+    from rlsched.report.words import number
 
     if not config.algorithm.within_limits:
         raise BadInputError("--limit", f"is not kept by {config.algo}", "use --algo ppo, or remove it")
     amounts = {name: limit for name, limit in limits.items() if not isinstance(limit, Share)}
-    shares = {name: limit for name, limit in limits.items() if isinstance(limit, Share)}
+    shares = {name: limit.of_unconstrained for name, limit in limits.items() if isinstance(limit, Share)}
     scenario = with_limits(scenario, {**amounts, **dict.fromkeys(shares)})
     if unconstrained is not None and not shares:
-        raise BadInputError(
-            "--unconstrained", "not supported without --limit auto", "add --limit NAME=auto:SHARE"
-        )
+        problem = "not supported without --limit auto"
+        raise BadInputError("--unconstrained", problem, "add --limit NAME=auto:SHARE")
     if not shares:
         return scenario
     planned = plan(with_limits(scenario, dict.fromkeys(shares, 0.0)), config, folder, resume=False)
@@ -136,34 +135,11 @@ def settle(
         say(f"training a policy without limits first, in {reference}; then the one with limits")
         if not train_unconstrained(scenario, config, RunFolder(reference), display, address=address):
             return None
-    return with_limits(scenario, shares_of_costs(planned, shares, reference, say))
-
-
-def shares_of_costs(
-    planned: Plan, shares: Mapping[str, Share], reference: Path, say: Callable[[str], None]
-) -> dict[str, float]:
-    """Cost -> its limit, as a share of what a policy without limits pays in validation.
-
-    Args:
-        planned: the run that is to begin.
-        shares: cost -> share.
-        reference: folder of the policy without limits.
-        say: tells a person each limit.
-
-    Raises:
-        BadInputError: the policy cannot be used.
-    """
-    from rlsched.learn.limits import check_fits, costs_of
-    from rlsched.learn.policy import load_policy
-    from rlsched.report.words import number
-
     policy = load_policy(reference)
     check_fits(planned, policy, str(reference))
     costs = costs_of(planned, policy, shares)
-    limits = {name: share.of_unconstrained * costs[name] for name, share in shares.items()}
+    settled = {name: share * costs[name] for name, share in shares.items()}
     for name, share in shares.items():
-        say(
-            f"{name}: the limit is {number(limits[name])}, {share.of_unconstrained:g} of the "
-            f"{number(costs[name])} that {reference} pays in validation"
-        )
-    return limits
+        part = f"{share:g} of the {number(costs[name])} that {reference} pays in validation"
+        say(f"{name}: the limit is {number(settled[name])}, {part}")
+    return with_limits(scenario, settled)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import rlsched
 from rlsched.errors import BadInputError, visible
@@ -49,11 +48,6 @@ def console(*, stderr: bool = False) -> Console:
     if not plain.is_terminal and "COLUMNS" not in os.environ:
         plain.width = PIPE_WIDTH
     return plain
-
-
-def people(target: str | None) -> Console:
-    """The console for texts: stdout, or stderr if JSON goes to stdout."""
-    return console(stderr=target == STDOUT)
 
 
 def check_file(option: str, path: Path, endings: tuple[str, ...] = ()) -> None:
@@ -92,46 +86,27 @@ def _check_no_input(option: str, path: Path, *, within: bool) -> None:
         option: of the target.
         path: the target.
         within: also refuse files that belong to an input folder.
-
-    Raises:
-        BadInputError: another argument or option names that file, alone or as `KEY=FILE`.
     """
     import typer
 
     # Typer has a copy of click in it, and older versions use click itself.
     package = typer.Context.__mro__[1].__module__.rpartition(".")[0]
     context = import_module(f"{package}.globals").get_current_context(silent=True)
-    if context is None:
-        return
-    for parameter in context.command.params:
+    artefact = within and path.is_file() and (path.suffix != ".json" or path.name in ARTEFACTS)
+    for parameter in () if context is None else context.command.params:
         if option in parameter.opts:
             continue
-        name = parameter.opts[0]
-        name = name if name.startswith("-") else name.upper()
+        name = parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.opts[0].upper()
         value = context.params.get(parameter.name or "")
         for item in value if isinstance(value, list | tuple) else [value]:
             if not isinstance(item, str | Path):
                 continue
-            named = list(_named(str(item)))
+            named = (str(item), str(item).partition("=")[2])  # a file, or KEY=FILE
             if any(map(partial(_same_file, path), named)):
-                problem = f"{str(path)!r} is also the file of {name}"
-                raise BadInputError(option, problem, "name another file")
-            if not within or not _is_artefact(path):
-                continue
-            if any(map(partial(_is_in, path), named)):
+                raise BadInputError(option, f"{str(path)!r} is also the file of {name}", "name another file")
+            if artefact and any(map(partial(_is_in, path), named)):
                 problem = f"{str(path)!r} belongs to a folder that is read"
                 raise BadInputError(option, problem, "name another file")
-
-
-def _named(text: str) -> Iterator[str]:
-    """Texts that may name a file: an argument, and the value of a `KEY=VALUE`."""
-    yield text
-    yield text.partition("=")[2]
-
-
-def _is_artefact(path: Path) -> bool:
-    """Whether the file belongs to a folder; figures of an earlier command may be replaced."""
-    return path.is_file() and (path.suffix != ".json" or path.name in ARTEFACTS)
 
 
 def _is_in(path: Path, folder: str) -> bool:
@@ -162,14 +137,14 @@ def check_folder(option: str, path: Path) -> None:
 
 @dataclass(frozen=True)
 class Targets:
-    """Files that a comparison is written to; None: not written."""
+    """Output of a command: a text for people, and files; None: not written."""
 
     json: str | None = None
     report: Path | None = None
     render: Path | None = None
 
-    def check(self, *, ticks: bool = False) -> None:
-        """Check that all can be written.
+    def check(self, *, ticks: bool = False) -> Self:
+        """Check that all files can be written; returns the targets.
 
         Args:
             ticks: the scenario has a planning horizon, so that a film is possible.
@@ -183,12 +158,26 @@ class Targets:
             check_folder("--report", self.report)
         if self.render is not None:
             if self.films and not ticks:
-                raise BadInputError(
-                    "--render",
-                    f"{str(self.render)!r}: a film shows ticks, which need decision.horizon",
-                    "end it in .png",
-                )
+                problem = f"{str(self.render)!r}: a film shows ticks, which need decision.horizon"
+                raise BadInputError("--render", problem, "end it in .png")
             check_file("--render", self.render, (".png", ".gif") if ticks else (".png",))
+        return self
+
+    @cached_property
+    def console(self) -> Console:
+        """The console for texts: stdout, or stderr if JSON goes to stdout."""
+        return console(stderr=self.json == STDOUT)
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Write `{"schema": 1, ...}` as JSON, atomically, where `--json` names a file or stdout."""
+        if self.json is None:
+            return
+        text = json.dumps({"schema": 1, **values}, allow_nan=False, indent=1) + "\n"
+        if self.json == STDOUT:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        else:
+            write_whole(Path(self.json), text.encode())
 
     @property
     def films(self) -> bool:
@@ -203,26 +192,6 @@ def announce_compiling() -> None:
     folder = Path(rlsched.__file__).parent / "sim"
     if not any(Path(cache_folder(folder) or folder / "__pycache__").rglob("*.nbi")):
         console(stderr=True).print("compiling the simulator, once: about a minute")
-
-
-def write_json(target: str, values: Mapping[str, Any]) -> None:
-    """Write values as JSON to a file, atomically, or to stdout."""
-    text = json.dumps(values, allow_nan=False, indent=1) + "\n"
-    if target == STDOUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        write_whole(Path(target), text.encode())
-
-
-def list_json(target: str, name: str, rows: Sequence[Mapping[str, Any]], **more: object) -> None:
-    """Write a listing as JSON: `{"schema": 1, name: rows, ...}`.
-
-    Raises:
-        BadInputError: the file cannot be written.
-    """
-    Targets(json=target).check()
-    write_json(target, {"schema": 1, name: list(rows), **more})
 
 
 @contextmanager
@@ -243,13 +212,8 @@ def stages(totals: Mapping[str, int]) -> Iterator[list[Callable[[int], None]]]:
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    stderr = console(stderr=True)
+    text, stderr = TextColumn("{task.description}", markup=False), console(stderr=True)
+    columns = (text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal)
     tasks = {
         doing: bar.add_task(f"{doing} (the first run ever compiles for a minute)", total=total)
@@ -276,15 +240,3 @@ def busy(doing: str) -> AbstractContextManager[object]:
 
     stderr = console(stderr=True)
     return stderr.status(Text(doing)) if stderr.is_terminal else nullcontext()
-
-
-class Clock:
-    """Stopwatch that starts when it is created."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self._began

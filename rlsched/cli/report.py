@@ -37,7 +37,7 @@ def serve(
     Example: rlsched report serve runs/served
     """
     target = run / "report.html" if out is None else out
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     output.check_file("--out", target, (".html",))
 
     from rlsched.files import write_whole
@@ -56,15 +56,8 @@ def serve(
             str(run / POLICIES), f"cannot be read ({error})", "name the whole folder of a log"
         ) from None
     write_whole(target, page(policies, journal, live=False).encode())
-    console = output.people(json)
+    console = targets.console
     console.print(f"drawn        {count_of(journal.recent.states, 'state')} of {journal.cluster} to {target}")
     rest = ", ".join(name for name in journal.clusters if name != journal.cluster)
     console.print(f"others       {rest or 'none'} (--cluster NAME)")
-    if json is not None:
-        values = {
-            "schema": 1,
-            "page": str(target),
-            "cluster": journal.cluster,
-            "states": journal.recent.states,
-        }
-        output.write_json(json, values)
+    targets.write({"page": str(target), "cluster": journal.cluster, "states": journal.recent.states})

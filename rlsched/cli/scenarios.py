@@ -21,7 +21,6 @@ def scenarios(context: typer.Context, json: options.JsonOption = None) -> None:
         return
     from rlsched.scenario import load, names
 
-    known = [load(name) for name in names()]
     rows: list[dict[str, Any]] = [
         {
             "name": scenario.name,
@@ -30,21 +29,23 @@ def scenarios(context: typer.Context, json: options.JsonOption = None) -> None:
             "units": [resource.units for resource in scenario.cluster.resources],
             "episode_jobs": scenario.episode.jobs,
         }
-        for scenario in known
+        for scenario in map(load, names())
     ]
+    targets = output.Targets(json).check()
+    targets.write({"scenarios": rows})
     if json is not None:
-        output.list_json(json, "scenarios", rows)
         return
     from rlsched.cli.tables import plain_table
 
-    table = plain_table(None, ["scenario", "cluster", "jobs", "what it is"])
-    for row in rows:
-        table.add_row(row["name"], _cluster(row["units"]), row["workload"], row["description"])
-    output.console().print(table)
-
-
-def _cluster(units: list[Any]) -> str:
-    return ", ".join("from the trace" if count is None else f"{count:,} units" for count in units)
+    lines = [
+        (
+            row["name"],
+            ", ".join("from the trace" if count is None else f"{count:,} units" for count in row["units"]),
+            *(row["workload"], row["description"]),
+        )
+        for row in rows
+    ]
+    targets.console.print(plain_table(["scenario", "cluster", "jobs", "what it is"], lines))
 
 
 @app.command("show")

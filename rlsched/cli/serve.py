@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+import time
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,14 +95,20 @@ def serve(
 
     Example: rlsched serve runs/policy --port 8000
     """
-    output.Targets(json=json).check()
-    from rlsched.serve.process.supervisor import Supervised
+    targets = output.Targets(json).check()
+    from rlsched.serve.process.supervisor import FAILS, Supervised
     from rlsched.serve.settings import ServeConfig
     from rlsched.settings import validate
 
     supervised = Supervised.of_process()
-    if supervised is not None:
-        _serve_supervised(supervised, host, int(port), address, json)
+    if supervised is not None:  # the second process, with the settings of the first
+        try:
+            _serve(supervised.config, host, int(port), address, targets, supervised.gate, supervised)
+        except KeyboardInterrupt:  # the first process reports it
+            raise SystemExit(INTERRUPTED) from None
+        except BaseException:
+            supervised.report(FAILS)
+            raise
         return
     values = _values(folder or [], config)
     for name, value in (("mode", mode), ("fallback", fallback), ("token_file", token_file), ("log", log)):
@@ -115,26 +121,11 @@ def serve(
         values["scaling"] = {**values.get("scaling", {}), "replicas": int(replicas)}
     settings = validate(ServeConfig, values, str(config or "serve"), set_ or [])
     passed_socket = _check(settings, host, int(port), address)
-    gate_results = _evaluate_gate(settings, json)
+    gate_results = _evaluate_gate(settings, targets)
     # Called by another program than rlsched's command, the supervisor would start that program again.
     if address is None and "serve" in sys.argv[1:]:
         raise typer.Exit(_supervise(settings, host, int(port), passed_socket, gate_results))
-    _serve(settings, host, int(port), address, json, gate_results, None)
-
-
-def _serve_supervised(
-    supervised: Supervised, host: str, port: int, address: str | None, json: str | None
-) -> None:
-    """Serve in the second process, with the settings of the first."""
-    from rlsched.serve.process.supervisor import FAILS
-
-    try:
-        _serve(supervised.config, host, port, address, json, supervised.gate, supervised)
-    except KeyboardInterrupt:  # the first process reports it
-        raise SystemExit(INTERRUPTED) from None
-    except BaseException:
-        supervised.report(FAILS)
-        raise
+    _serve(settings, host, int(port), address, targets, gate_results, None)
 
 
 def _values(folders: list[str], file: Path | None) -> dict[str, Any]:
@@ -202,7 +193,7 @@ def _supervise(
     passed_socket: socket.socket | None,
     gate_results: dict[str, Any],
 ) -> int:
-    """Run this command in another process, and start it again if it dies.
+    """Run this command in another process, and start it again if it dies; returns its exit code.
 
     Args:
         config: settings of the service.
@@ -210,9 +201,6 @@ def _supervise(
         port: likewise.
         passed_socket: a listening socket in which clients may wait already.
         gate_results: policy -> figures.
-
-    Returns:
-        The exit code of the command.
     """
     from rlsched.serve.process.launch import has_haproxy, open_listener
     from rlsched.serve.process.supervisor import Supervisor
@@ -226,17 +214,8 @@ def _supervise(
     ).run()
 
 
-def _evaluate_gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
-    """Compare policies with heuristics before anything starts, and print the results.
-
-    Other processes read them in the folders of the policies.
-
-    Returns:
-        Policy -> figures; empty without a gate.
-
-    Raises:
-        BadInputError: a policy cannot be compared.
-    """
+def _evaluate_gate(config: ServeConfig, targets: output.Targets) -> dict[str, Any]:
+    """Print the figures of the gate by policy, which other processes read in the policies' folders."""
     if config.gate is None:
         return {}
     output.announce_compiling()
@@ -245,19 +224,8 @@ def _evaluate_gate(config: ServeConfig, json: str | None) -> dict[str, Any]:
 
         loaded = {name: load_for_service(name, folder, config) for name, folder in config.policies.items()}
     for policy in loaded.values():
-        output.people(json).print(f"gate         {policy.gate}", markup=False, soft_wrap=True)
+        targets.console.print(f"gate         {policy.gate}", soft_wrap=True)
     return {name: policy.gate_figures for name, policy in loaded.items()}
-
-
-def _ending(ended: threading.Event) -> Callable[[int, FrameType | None], None]:
-    """A signal handler that ends the service."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGHUP:
-            leave_terminal()
-        ended.set()
-
-    return end
 
 
 def _serve(
@@ -265,7 +233,7 @@ def _serve(
     host: str,
     port: int,
     address: str | None,
-    json: str | None,
+    targets: output.Targets,
     gate_results: dict[str, Any],
     supervised: Supervised | None,
 ) -> None:
@@ -273,8 +241,13 @@ def _serve(
     from rlsched.serve.process.launch import serving
     from rlsched.serve.process.supervisor import ANNOUNCED
 
-    console, clock = output.people(json), output.Clock()
-    ended = threading.Event()
+    console, began, ended = targets.console, time.perf_counter(), threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            leave_terminal()
+        ended.set()
+
     running = serving(config, host, port, address, supervised)
     with output.busy("starting"):
         service = running.__enter__()
@@ -283,15 +256,15 @@ def _serve(
         # under nohup.
         closed = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
         for number in (signal.SIGINT, signal.SIGTERM, *closed):
-            signal.signal(number, _ending(ended))
-        names = ", ".join(config.policies)
-        console.print(f"serving      {names} at {service.url} after {clock.seconds:.1f} s")
+            signal.signal(number, end)
+        started_s = time.perf_counter() - began
+        console.print(f"serving      {', '.join(config.policies)} at {service.url} after {started_s:.1f} s")
         # A command that is wrapped cannot be pasted.
         console.print("\n".join(_usage(config, service.url)), soft_wrap=True)
-        if json is not None and (supervised is None or not supervised.announced):  # one document
+        if supervised is None or not supervised.announced:  # one document
             policies = {name: str(path) for name, path in config.policies.items()}
-            document = {"schema": 1, "url": service.url, "policies": policies, "started_s": clock.seconds}
-            output.write_json(json, {**document, "gate": gate_results} if gate_results else document)
+            gate = {"gate": gate_results} if gate_results else {}
+            targets.write({"url": service.url, "policies": policies, "started_s": started_s, **gate})
         if supervised is not None:
             supervised.report(ANNOUNCED)
         ended.wait()

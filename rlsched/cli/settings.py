@@ -20,15 +20,7 @@ Part = Literal["scenario", "training", "service"]
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting.
-
-    Attributes:
-        key: path of names, as in `--set`.
-        part: what it belongs to.
-        default: as YAML; empty: there is none.
-        choices: possible values, if they are names.
-        doc: description with unit.
-    """
+    """A setting: path in `--set`, owner, default as YAML (or empty), names it may have, description."""
 
     key: str
     part: Part
@@ -60,16 +52,16 @@ def settings(
     if not selected:
         known = ", ".join(dict.fromkeys(setting.key.partition(".")[0] for setting in every))
         raise BadInputError("KEY", f"no setting starts with {prefix!r}", f"use one of {known}")
+    targets = output.Targets(json).check()
+    targets.write({"settings": [asdict(setting) for setting in selected]})
     if json is not None:
-        output.list_json(json, "settings", [asdict(setting) for setting in selected])
         return
     from rlsched.cli.tables import plain_table
 
-    table = plain_table(None, ["setting", "of the", "default", "what it is"])
-    for setting in selected:
-        text = "; ".join(part for part in (" | ".join(setting.choices), setting.doc) if part)
-        table.add_row(setting.key, setting.part, setting.default, text)
-    output.console().print(table)
+    lines = [
+        (s.key, s.part, s.default, "; ".join(filter(None, (" | ".join(s.choices), s.doc)))) for s in selected
+    ]
+    targets.console.print(plain_table(["setting", "of the", "default", "what it is"], lines))
 
 
 def walk(
@@ -84,7 +76,7 @@ def walk(
 
     Args:
         model: with fields.
-        part: what they belong to.
+        part: owner of the settings.
         before: path to the model.
         only: its kind, if a field has several kinds of models.
         visited: kinds that are listed already.

@@ -106,8 +106,14 @@ def _plain(cell: RenderableType) -> str:
     return cell.plain if isinstance(cell, Text) else str(cell)
 
 
-def plain_table(title: str | None, columns: Sequence[str], right: Collection[str] = ()) -> Table:
-    """An empty table without boxes, with a rule below the header."""
+def plain_table(
+    columns: Sequence[str],
+    rows: Iterable[Iterable[RenderableType | None]] = (),
+    *,
+    right: Collection[str] = (),
+    title: str | None = None,
+) -> Table:
+    """A table without boxes, with a rule below the header; `right` names right-aligned columns."""
     from rich import box
 
     table = FittingTable(
@@ -127,28 +133,28 @@ def plain_table(title: str | None, columns: Sequence[str], right: Collection[str
             overflow="fold",
             min_width=max(map(len, column.split())),
         )
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
 def show_result(console: Console, result: Result) -> None:
     """Print a comparison: all policies, learned policies against heuristics, hoarding, limits."""
     hoarders = {PolicyLabel(breach.policy, breach.backfill) for breach in result.hoarding if breach.breached}
-    console.print()
-    console.print(comparison(result.summary, hoarders, result.seeds, wide=console.width >= WIDE))
+    tables = [comparison(result.summary, hoarders, result.seeds, wide=console.width >= WIDE)]
     first = headline(result.summary)
     learned = [row for row in result.summary if row.learned and row.metric in first]
-    if learned and any(row.best_heuristic for row in learned):
-        console.print()
-        console.print(against_heuristics(learned, result.summary))
+    if any(row.best_heuristic for row in learned):
+        tables.append(against_heuristics(learned, result.summary))
     if result.seeds:
-        console.print()
-        console.print(interquartile_means(result.seeds, result.summary))
+        tables.append(interquartile_means(result.seeds, result.summary))
     if result.hoarding:
-        console.print()
-        console.print(hoarding(result.hoarding))
+        tables.append(hoarding(result.hoarding))
     if result.limits:
+        tables.append(limits(result.limits))
+    for table in tables:
         console.print()
-        console.print(limits(result.limits))
+        console.print(table)
     console.print()
 
 
@@ -170,7 +176,8 @@ def comparison(
     best = next((row.best_heuristic for row in rows if row.metric == metrics[0]), None)
     several = sum(row.metric == metrics[0] for row in rows) > 1
     extra = [f"against {best}", *(["wins"] if wide else [])] if best and several else []
-    table = plain_table(None, ["policy", "backfill", heads[0], *extra, *heads[1:]], {*heads, *extra})
+    columns = ["policy", "backfill", heads[0], *extra, *heads[1:]]
+    table = plain_table(columns, right={*heads, *extra})
     for column in table.columns[2 : 3 + bool(extra)]:
         column.min_width = INTERVAL_WIDTH
     cells = by_cell(rows)
@@ -194,13 +201,7 @@ def comparison(
 
 
 def _notes(rows: Sequence[SummaryRow], metrics: Sequence[str], omitted: int) -> list[str]:
-    """Notes below the table.
-
-    Args:
-        rows: of the table.
-        metrics: of the table.
-        omitted: number of metrics without a column.
-    """
+    """Notes below a table, which has no column for some metrics."""
     notes = [f"{name.replace('_', ' ')}: {measure(name).doc}" for name in metrics if name == "schedule_span"]
     if max(row.episodes for row in rows) > 1:
         notes.insert(0, "[95 % interval of the mean], differences paired by episode")
@@ -255,58 +256,56 @@ def _range(scale: Scale, mean: float, low: float, high: float, signed: bool = Fa
 
 def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]) -> Table:
     """Each learned policy compared with the best heuristic of each metric."""
-    columns = ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"]
-    table = plain_table("Learned policies against the best heuristic", columns, {"mean", "its mean", "wins"})
     cells = {(str(label), metric): row for (label, metric), row in by_cell(rows).items()}
     metrics = headline(rows)
-    previous = None
+    lines, previous = [], None
     for row in sorted(learned, key=lambda row: (row.policy, metrics.index(row.metric))):
         scale = _scale(rows, row.metric)
         rival = cells[row.best_heuristic or "", row.metric]
-        table.add_row(
-            row.policy if row.policy != previous else "",
-            labelled(row.metric, scale),
-            interval(row, scale),
-            row.best_heuristic,
-            scale(rival.mean),
-            difference(row, scale),
-            wins(row),
-        )
+        name = row.policy if row.policy != previous else ""
+        means = (interval(row, scale), row.best_heuristic or "", scale(rival.mean))
+        lines.append((name, labelled(row.metric, scale), *means, difference(row, scale), wins(row)))
         previous = row.policy
-    return table
+    return plain_table(
+        ["policy", "metric", "mean", "best heuristic", "its mean", "difference", "wins"],
+        lines,
+        right={"mean", "its mean", "wins"},
+        title="Learned policies against the best heuristic",
+    )
 
 
 def interquartile_means(seeds: Sequence[SeedRow], rows: Sequence[SummaryRow]) -> Table:
     """Interquartile means of the first metric, which are robust to outlier seeds."""
     columns = ["policy", "seeds", "metric", "interquartile mean", "best heuristic", "its interquartile mean"]
-    table = plain_table("Interquartile means over seeds and episodes", columns, {columns[1], columns[5]})
     metric = headline(rows)[0]
     scale = _scale(rows, metric)
-    for row in seeds:
-        if row.metric == metric:
-            table.add_row(
-                row.policy,
-                str(len(row.seeds)),
-                labelled(metric, scale),
-                _range(scale, row.iqm, row.iqm_low, row.iqm_high),
-                row.best_heuristic or "",
-                scale(row.best_heuristic_iqm),
-            )
-    return table
+    lines = [
+        (
+            *(row.policy, str(len(row.seeds)), labelled(metric, scale)),
+            _range(scale, row.iqm, row.iqm_low, row.iqm_high),
+            *(row.best_heuristic or "", scale(row.best_heuristic_iqm)),
+        )
+        for row in seeds
+        if row.metric == metric
+    ]
+    title = "Interquartile means over seeds and episodes"
+    return plain_table(columns, lines, right={columns[1], columns[5]}, title=title)
 
 
 def hoarding(findings: Sequence[Breach]) -> Table:
     """Whether the results of learned policies count."""
-    columns = ["policy", "schedule span", "mean wait", "verdict"]
-    table = plain_table("Do the results count?", columns)
-    for breach in findings:
-        style = BAD if breach.breached else GOOD if breach.breached is False else ""
-        table.add_row(
+    styles = {None: "", True: BAD, False: GOOD}
+    lines = [
+        (
             breach.policy,
             f"{number(breach.span)}, {number(breach.span_ratio)} times sjf's",
             f"{written(breach.wait, 's')}, {number(breach.wait_ratio)} times sjf's",
-            Text(judgement(breach), style=style),
+            Text(judgement(breach), style=styles[breach.breached]),
         )
+        for breach in findings
+    ]
+    columns = ["policy", "schedule span", "mean wait", "verdict"]
+    table = plain_table(columns, lines, title="Do the results count?")
     table.caption = (
         f"A result counts with a span of at most {SPAN_LIMIT:g} times and a mean wait of at most "
         f"{WAIT_LIMIT:g} times those of greedy sjf: long jobs must not be postponed."
@@ -317,16 +316,15 @@ def hoarding(findings: Sequence[Breach]) -> Table:
 def limits(findings: Sequence[LimitCheck]) -> Table:
     """Costs of learned policies, and their limits."""
     columns = ["policy", "cost", "limit", "paid", "verdict"]
-    table = plain_table("Are limits kept?", columns, right=columns[2:4])
-    for check in findings:
-        table.add_row(
-            check.policy,
-            cost_of(check),
-            number(check.limit),
+    lines = [
+        (
+            *(check.policy, cost_of(check), number(check.limit)),
             f"{number(check.mean)} [{number(check.low)}, {number(check.high)}]",
             Text(within(check), style=GOOD if check.met else BAD),
         )
-    return table
+        for check in findings
+    ]
+    return plain_table(columns, lines, right=columns[2:4], title="Are limits kept?")
 
 
 def show_repairs(console: Console, repairs: Mapping[str, int]) -> None:
@@ -334,4 +332,4 @@ def show_repairs(console: Console, repairs: Mapping[str, int]) -> None:
     for name, count in repairs.items():
         meaning = REPAIRS.get(name, "")
         note = f" ({meaning})" if meaning else ""
-        console.print(f"  {count:,} × {name.replace('_', ' ')}{note}", style="yellow", markup=False)  # noqa: RUF001
+        console.print(f"  {count:,} × {name.replace('_', ' ')}{note}", style="yellow")  # noqa: RUF001

@@ -14,6 +14,8 @@ from rlsched.errors import BadInputError
 from rlsched.files import quoted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rlsched.jobs import JobTable
     from rlsched.workloads.swf import Trace
 
@@ -46,7 +48,7 @@ def info(file: FileArgument, processors: ProcessorsOption = None, json: options.
 
     Example: rlsched trace info datasets/sample.swf.gz
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     from rlsched.workloads.days import natural_load
     from rlsched.workloads.swf import read
 
@@ -55,24 +57,14 @@ def info(file: FileArgument, processors: ProcessorsOption = None, json: options.
     jobs, load = swf.jobs, natural_load(swf.jobs, units)
     repairs = _with_oversized(swf, units)
     days = int(jobs.submit[-1] - jobs.submit[0]) / 86_400
-    values = {
-        "schema": 1,
-        "file": str(file),
-        "jobs": len(jobs),
-        "processors": units,
-        "days": days,
-        "load": load if days else None,
-        "header": swf.header,
-        "repairs": repairs,
-    }
-    if json is not None:
-        output.write_json(json, values)
-    console = output.people(json)
+    figures = {"jobs": len(jobs), "processors": units, "days": days, "load": load if days else None}
+    targets.write({"file": str(file), **figures, "header": swf.header, "repairs": repairs})
+    console = targets.console
     for key, value in swf.header.items():
-        console.print(f"{key:<16} {value.splitlines()[0] if value else ''}", style="dim", markup=False)
+        console.print(f"{key:<16} {value.splitlines()[0] if value else ''}", style="dim")
     console.print(f"{len(jobs):,} jobs in {days:,.1f} days on {units:,} processors: a load of {load:.3f}")
-    _print_repairs(repairs, json)
-    console.print(f"more: rlsched workload describe --trace {quoted(file)}", markup=False)
+    _print_repairs(console, repairs)
+    console.print(f"more: rlsched workload describe --trace {quoted(file)}")
 
 
 @app.command("check")
@@ -84,7 +76,7 @@ def check(file: FileArgument, processors: ProcessorsOption = None, json: options
 
     Example: rlsched trace check datasets/sample.swf.gz
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     from rlsched.cli.main import say
     from rlsched.workloads.swf import REPAIRS, read
 
@@ -92,9 +84,8 @@ def check(file: FileArgument, processors: ProcessorsOption = None, json: options
     repairs = _with_oversized(swf, processors or swf.processors)
     dropped = {name: count for name, count in repairs.items() if name.endswith("_dropped")}
     jobs = len(swf.jobs) - repairs.get(OVERSIZED, 0)
-    if json is not None:
-        output.write_json(json, {"schema": 1, "file": str(file), "jobs": jobs, "repairs": repairs})
-    _print_repairs({name: count for name, count in repairs.items() if name not in dropped}, json)
+    targets.write({"file": str(file), "jobs": jobs, "repairs": repairs})
+    _print_repairs(targets.console, {name: count for name, count in repairs.items() if name not in dropped})
     for name, count in list(dropped.items())[1:]:
         say(f"error: {file}: {count:,} {REPAIRS[name]}")
     if dropped:
@@ -105,7 +96,7 @@ def check(file: FileArgument, processors: ProcessorsOption = None, json: options
                 "--processors N names a larger machine, and --set workload.oversized=scale cuts them down"
             )
         raise BadInputError(str(file), f"{count:,} {REPAIRS[name]}", remedy)
-    output.people(json).print(f"whole: {jobs:,} jobs")
+    targets.console.print(f"whole: {jobs:,} jobs")
 
 
 @app.command("cut")
@@ -133,7 +124,11 @@ def cut(
         raise BadInputError("--jobs, --days", "both are given", "remove one")
     if days is not None and not days > 0:
         raise BadInputError("--days", f"value {days:g}", "give a number above 0")
-    swf = _read(file, out, json)
+    from rlsched.workloads.swf import read
+
+    targets = output.Targets(json).check()
+    output.check_file("--out", out)
+    swf = read(file)
     table = swf.jobs
     if first >= len(table):
         raise BadInputError("--first", f"value {first}: {file} has {len(table):,} jobs", "give a smaller row")
@@ -144,7 +139,7 @@ def cut(
         problem = f"value {jobs}: from row {first} on there are {len(table) - first:,}"
         raise BadInputError("--jobs", problem, "give a smaller number")
     part = table.take(slice(first, end))
-    _write(file, out, swf, part, processors, f"rows {first} to {end - 1}", json)
+    _write(file, out, swf, part, processors, f"rows {first} to {end - 1}", targets)
 
 
 @app.command("scale")
@@ -170,22 +165,17 @@ def scale(
     name, value = ("--load", load) if factor is None else ("--factor", factor)
     if not 0 < (value or 0) < float("inf"):
         raise BadInputError(name, f"value {value:g}", "give a number above 0")
-    swf = _read(file, out, json)
     from rlsched.workloads.days import natural_load, stretch_to, stretched
+    from rlsched.workloads.swf import read
 
+    targets = output.Targets(json).check()
+    output.check_file("--out", out)
+    swf = read(file)
     units = _processors(file, swf, processors)
     before = natural_load(swf.jobs, units)
     wanted = load if load is not None else before * (factor or 1.0)
     scaled = stretched(swf.jobs, stretch_to(swf.jobs, units, wanted, name))
-    _write(file, out, swf, scaled, processors, f"load {wanted:.4g} instead of {before:.4g}", json)
-
-
-def _read(file: Path, out: Path, json: str | None) -> Trace:
-    output.Targets(json=json).check()
-    output.check_file("--out", out)
-    from rlsched.workloads.swf import read
-
-    return read(file)
+    _write(file, out, swf, scaled, processors, f"load {wanted:.4g} instead of {before:.4g}", targets)
 
 
 def _with_oversized(swf: Trace, processors: int | None) -> dict[str, int]:
@@ -202,21 +192,24 @@ def _processors(file: Path, swf: Trace, processors: int | None) -> int:
 
 
 def _write(
-    file: Path, out: Path, swf: Trace, jobs: JobTable, processors: int | None, change: str, json: str | None
+    file: Path,
+    out: Path,
+    swf: Trace,
+    jobs: JobTable,
+    processors: int | None,
+    change: str,
+    targets: output.Targets,
 ) -> None:
     from rlsched.workloads.swf import rewrite
 
     rewrite(file, out, jobs, note=f"rlsched: {change} of {file.name}", processors=processors)
-    if json is not None:
-        values = {"schema": 1, "file": str(file), "out": str(out), "jobs": len(jobs), "repairs": swf.repairs}
-        output.write_json(json, values)
-    _print_repairs(swf.repairs, json)
-    output.people(json).print(f"written      {out}: {len(jobs):,} jobs, {change}", markup=False)
+    targets.write({"file": str(file), "out": str(out), "jobs": len(jobs), "repairs": swf.repairs})
+    _print_repairs(targets.console, swf.repairs)
+    targets.console.print(f"written      {out}: {len(jobs):,} jobs, {change}")
 
 
-def _print_repairs(repairs: Mapping[str, int], json: str | None) -> None:
-    """Print the jobs that were dropped or repaired on reading."""
+def _print_repairs(console: Console, repairs: Mapping[str, int]) -> None:
     from rlsched.workloads.swf import REPAIRS
 
     for name, count in repairs.items():
-        output.people(json).print(f"{count:>10,}  {REPAIRS[name]} ({name})", markup=False)
+        console.print(f"{count:>10,}  {REPAIRS[name]} ({name})")

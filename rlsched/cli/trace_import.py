@@ -75,7 +75,7 @@ def sacct(
 
     Example: rlsched trace import sacct sacct.txt --out runs/site.swf
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     output.check_file("--out", out)
     from rlsched.workloads.sacct import import_sacct
 
@@ -99,9 +99,8 @@ def sacct(
             reason = getattr(error, "strerror", None) or str(error)
             problem = f"cannot be read, or {out} written ({reason})"
             raise BadInputError(where, problem, "check both files") from None
-    if json is not None:
-        output.write_json(json, {"schema": 1, "file": where, "out": str(out), **imported.as_json()})
-    _print_import(output.people(json), imported, out, processors)
+    targets.write({"file": where, "out": str(out), **imported.as_json()})
+    _print_import(targets.console, imported, out, processors)
 
 
 def _print_import(console: Console, imported: Imported, out: Path, processors: int | None) -> None:
@@ -111,13 +110,13 @@ def _print_import(console: Console, imported: Imported, out: Path, processors: i
 
     console.print(f"{imported.lines:,} lines, {imported.jobs:,} jobs")
     if imported.counts:
-        table = plain_table(None, ["lines", "what they are"], right=["lines"])
+        table = plain_table(["lines", "what they are"], right=["lines"])
         for name, meaning in (DROPPED | REPAIRED).items():
             if count := imported.counts.get(name):
                 table.add_row(f"{count:,}", f"{meaning}{'' if name in REPAIRED else ' (dropped)'}")
         console.print(table)
     if imported.unused:
-        console.print(f"not used     {', '.join(imported.unused)}", markup=False)
+        console.print(f"not used     {', '.join(imported.unused)}")
     if processors is None:
         note = "the most in use at a full hour; --processors N sets their number"
         console.print(f"processors   {imported.processors:,}, {note}")
@@ -128,7 +127,7 @@ def _print_import(console: Console, imported: Imported, out: Path, processors: i
     if not imported.zone_known:
         console.print("hours        of UTC; --time-zone AREA/CITY sets the zone of the site")
     console.print(f"written      {out}")
-    console.print(f"describe it  rlsched workload describe --trace {quoted(out)}", markup=False)
+    console.print(f"describe it  rlsched workload describe --trace {quoted(out)}")
 
 
 def _zone(name: str) -> ZoneInfo:

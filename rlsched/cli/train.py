@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlsched.cli import output
 from rlsched.cli.limits import parse_limits, settle
 from rlsched.cli.options import (
     JsonOption,
@@ -18,7 +19,7 @@ from rlsched.cli.options import (
     set_option,
     whole_number,
 )
-from rlsched.cli.train_report import resume_command, summary_values, tell
+from rlsched.cli.train_report import resume_command, seeds_values, summary_values, tell, tell_seeds
 from rlsched.cli.train_settings import settings_given, settings_of_run
 from rlsched.errors import BadInputError
 
@@ -116,10 +117,9 @@ def train(
 
     Example: rlsched train --scenario lublin-256 --minutes 5 --out runs/first
     """
-    from rlsched.cli.output import Targets
     from rlsched.learn.folder import RunFolder, check_no_run, first_run
 
-    Targets(json=json_file).check()
+    targets = output.Targets(json_file).check()
     folder = RunFolder(out)
     overrides = _overrides({"steps": steps, "minutes": minutes, "seed": seed}, settings or [])
     chosen = _chosen(algo, dataset)
@@ -134,10 +134,15 @@ def train(
         simulated, training = settings_given(config, scenario, trace, overrides, chosen)
         folder.check_free()
     resolved = training.resolve(simulated)
-    limits = Limits(limit or (), unconstrained) if limit or unconstrained is not None else None
-    session = Session(folder, seeds, resume=resume, address=address, trust=trust)
-    summaries = session.train(simulated, resolved, limits)
-    _report(summaries, out, json_file, seeds)
+    summaries = _train(
+        simulated,
+        resolved,
+        folder,
+        seeds,
+        (limit or (), unconstrained),
+        {"resume": resume, "address": address, "trust": trust},
+    )
+    _report(summaries, out, targets, seeds)
 
 
 def _overrides(options: Mapping[str, float | None], settings: Sequence[str]) -> list[str]:
@@ -168,114 +173,85 @@ def _chosen(algo: str | None, dataset: Path | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _report(summaries: dict[int, Summary], out: Path, json_file: str | None, seeds: int | None) -> None:
-    """Print and write how the runs ended; an interrupted one ends with exit code 130."""
-    from rlsched.cli.output import people, write_json
-    from rlsched.cli.seeds import print_seeds, seeds_values
+def _train(
+    scenario: Scenario,
+    config: ResolvedConfig,
+    folder: RunFolder,
+    seeds: int | None,
+    limits: tuple[Sequence[str], Path | None],
+    how: Mapping[str, Any],
+) -> dict[int, Summary]:
+    """Train one run, or one for each seed; returns summaries by seed.
 
-    console = people(json_file)
-    if not summaries:
-        console.print("restart      with the same command")
-        raise typer.Exit(130)
-    last = next(reversed(summaries.values()))
-    values = {number: summary_values(summary) for number, summary in summaries.items()}
-    if json_file is not None:
-        first = next(iter(values.values()))
-        write_json(json_file, first if seeds is None else seeds_values(summaries, out, values))
-    if seeds is None:
-        tell(console, last, out)
-    else:
-        print_seeds(console, summaries, out, seeds)
-    if last.reason == "interrupted":
-        raise typer.Exit(130)
-
-
-class Limits(NamedTuple):
-    """Options for limits: the texts of `--limit`, and `--unconstrained`.
-
-    Attributes:
-        texts: NAME=AMOUNT of each limit.
-        unconstrained: folder of a policy trained without limits; None: it is trained first.
-    """
-
-    texts: Sequence[str]
-    unconstrained: Path | None
-
-
-@dataclass(frozen=True)
-class Session:
-    """Training session of `rlsched train`, for any scenario and settings.
-
-    Attributes:
+    Args:
+        scenario: that is simulated.
+        config: of the run.
         folder: of the run, or of the runs of several seeds.
         seeds: number of seeds; None: one run without `--seeds`.
-        resume: resume the run.
-        address: of a Ray cluster; None: this machine.
-        trust: accept checkpoints that this user has not signed.
+        limits: texts of `--limit`, and `--unconstrained`.
+        how: whether to resume, address of a Ray cluster, trust in checkpoints.
+
+    Returns:
+        An empty dictionary if training without limits, for `auto`, was interrupted.
     """
+    from rlsched.cli.watch import RichDisplay
+    from rlsched.learn.run import train as run
+    from rlsched.learn.series import train_seeds
 
-    folder: RunFolder
-    seeds: int | None
-    resume: bool
-    address: str | None
-    trust: bool
+    texts, unconstrained = limits
+    with RichDisplay(config) as display:
+        say = display.say_after_first_line
+        if how["address"] is not None and not config.algorithm.uses_ray:
+            say(f"--address is not used: {config.algo} plays and learns on this machine")
+        try:
+            if texts or unconstrained is not None:
+                parsed, address = parse_limits(texts, scenario), how["address"]
+                limited = settle(scenario, config, parsed, unconstrained, folder, display, address, say)
+                if limited is None:
+                    return {}
+                scenario = limited
+            if seeds is not None:
+                return train_seeds(scenario, config, folder.path, seeds, display, say=say, **how)
+            if how["resume"] and (ended := ended_before(config, folder)) is not None:
+                return {config.seed: ended}
+            return {config.seed: run(scenario, config, folder, display, **how)}
+        except BadInputError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            _add_resume_note(error, folder, seeds, display)
+            raise
 
-    def train(self, scenario: Scenario, config: ResolvedConfig, limits: Limits | None) -> dict[int, Summary]:
-        """Train: seed -> summary of its run; none if training without limits, for `auto`, was interrupted."""
-        from rlsched.cli.watch import RichDisplay
 
-        with RichDisplay(config) as display:
-            if self.address is not None and not config.algorithm.uses_ray:
-                display.say_after_first_line(
-                    f"--address is not used: {config.algo} plays and learns on this machine"
-                )
-            try:
-                if limits is not None:
-                    settled = settle(
-                        scenario,
-                        config,
-                        parse_limits(limits.texts, scenario),
-                        unconstrained=limits.unconstrained,
-                        folder=self.folder,
-                        display=display,
-                        address=self.address,
-                        say=display.say_after_first_line,
-                    )
-                    if settled is None:
-                        return {}
-                    scenario = settled
-                return self._run(scenario, config, display)
-            except BadInputError:
-                raise
-            except (Exception, KeyboardInterrupt) as error:
-                self._add_resume_note(error, display)
-                raise
+def _add_resume_note(
+    error: BaseException, folder: RunFolder, seeds: int | None, display: RichDisplay
+) -> None:
+    """Say how to resume, where there is a checkpoint."""
+    from rlsched.evaluate.seeds import seed_folders
+    from rlsched.learn.folder import RunFolder
 
-    def _run(self, scenario: Scenario, config: ResolvedConfig, display: RichDisplay) -> dict[int, Summary]:
-        """Train one run, or one for each seed."""
-        from rlsched.learn.run import train as run
-        from rlsched.learn.series import train_seeds
+    runs = [folder, *map(RunFolder, seed_folders(folder.path).values())]
+    if all(run.latest() is None for run in runs):
+        return
+    again = resume_command(folder.path, seeds)
+    if isinstance(error, KeyboardInterrupt):  # its notes are never shown
+        display.console.print(f"resume       {again}")
+    error.add_note(f"resume from its last checkpoint: {again}")
 
-        how: dict[str, Any] = {"resume": self.resume, "address": self.address, "trust": self.trust}
-        if self.seeds is not None:
-            say = display.say_after_first_line
-            return train_seeds(scenario, config, self.folder.path, self.seeds, display, say=say, **how)
-        if self.resume and (ended := ended_before(config, self.folder)) is not None:
-            return {config.seed: ended}
-        return {config.seed: run(scenario, config, self.folder, display, **how)}
 
-    def _add_resume_note(self, error: BaseException, display: RichDisplay) -> None:
-        """Say how to resume, where there is a checkpoint."""
-        from rlsched.evaluate.seeds import seed_folders
-        from rlsched.learn.folder import RunFolder
-
-        runs = [self.folder, *map(RunFolder, seed_folders(self.folder.path).values())]
-        if all(run.latest() is None for run in runs):
-            return
-        again = resume_command(self.folder.path, self.seeds)
-        if isinstance(error, KeyboardInterrupt):  # its notes are never shown
-            display.console.print(f"resume       {again}", markup=False)
-        error.add_note(f"resume from its last checkpoint: {again}")
+def _report(summaries: dict[int, Summary], out: Path, targets: output.Targets, seeds: int | None) -> None:
+    """Print and write how the runs ended; an interrupted one ends with exit code 130."""
+    if not summaries:
+        targets.console.print("restart      with the same command")
+        raise typer.Exit(130)
+    last = next(reversed(summaries.values()))
+    if seeds is None:
+        targets.write(summary_values(last))
+        tell(targets.console, last, out)
+    else:
+        targets.write(seeds_values(summaries, out))
+        tell_seeds(targets.console, summaries, out, seeds)
+    if last.reason == "interrupted":
+        raise typer.Exit(130)
 
 
 def ended_before(training: ResolvedConfig, folder: RunFolder) -> Summary | None:

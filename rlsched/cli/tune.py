@@ -16,7 +16,7 @@ from rlsched.files import quoted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rlsched.cli.bar import ProgressBar
+    from rlsched.cli.watch import ProgressBar
     from rlsched.tune.folder import SweepFolder
     from rlsched.tune.launch import SweepEnd
     from rlsched.tune.progress import Progress
@@ -73,7 +73,7 @@ def run(
 
     Example: rlsched tune tune_configs/pid_gains.yaml
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     from rlsched.cli.tune_report import as_values, print_result, write_result
 
     sweep, folder = _open(config, out, settings or [], resume=resume)
@@ -81,13 +81,12 @@ def run(
     resume_line = f"resume       rlsched tune --resume --out {quoted(folder.path)}"
     end = _search(sweep, folder, resume_line, resume=resume, address=address, trust=trust)
     result = write_result(folder)
-    console = output.people(json)
-    if json is not None:
-        output.write_json(json, as_values(folder, result, end))
+    console = targets.console
+    targets.write(as_values(folder, result, end))
     _print_end(console, end, completed=sum(trial.whole for trial in result.trials))
     print_result(console, folder, result)
     if end.reason == "interrupted":
-        console.print(resume_line, markup=False, soft_wrap=True)
+        console.print(resume_line, soft_wrap=True)
         raise typer.Exit(130)
     if end.progress.failed:
         raise typer.Exit(1)
@@ -102,15 +101,14 @@ def show(
 
     Example: rlsched tune show runs/pid_gains
     """
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     from rlsched.cli.tune_report import as_values, print_result, write_result
     from rlsched.tune.folder import SweepFolder
 
     sweep_folder = SweepFolder(folder)
     result = write_result(sweep_folder)
-    if json is not None:
-        output.write_json(json, as_values(sweep_folder, result, None))
-    print_result(output.people(json), sweep_folder, result)
+    targets.write(as_values(sweep_folder, result, None))
+    print_result(targets.console, sweep_folder, result)
 
 
 def _open(
@@ -147,14 +145,14 @@ def _search(
     sweep: Sweep, folder: SweepFolder, resume_line: str, *, resume: bool, address: str | None, trust: bool
 ) -> SweepEnd:
     """Run the trials behind a progress bar, or with lines on stderr where that is no terminal."""
-    from rlsched.cli.bar import ProgressBar
+    from rlsched.cli.watch import ProgressBar
     from rlsched.report.words import described
     from rlsched.tune.launch import run_sweep
 
     scenario, training = sweep.settings(str(folder.path))
     activity = f"{sweep.policy} plays" if sweep.policy else f"{training.algo} on"
     with ProgressBar() as bar:
-        bar.console.print(f"{activity} {described(scenario)}", style="bold", markup=False)
+        bar.console.print(f"{activity} {described(scenario)}", style="bold")
         try:
             return run_sweep(
                 sweep,
@@ -163,12 +161,12 @@ def _search(
                 resume=resume,
                 address=address,
                 trust=trust,
-                write_line=partial(bar.console.print, markup=False, soft_wrap=True),
+                write_line=partial(bar.console.print, soft_wrap=True),
                 log=not bar.console.is_terminal,
             )
         except KeyboardInterrupt:
             if folder.exists:
-                bar.console.print(resume_line, markup=False, soft_wrap=True)
+                bar.console.print(resume_line, soft_wrap=True)
             raise
 
 
@@ -196,4 +194,4 @@ def _print_end(console: Console, end: SweepEnd, *, completed: int) -> None:
         + (f", {progress.failed} failed" if progress.failed else "")
     )
     for name, error in end.errors.items():
-        console.print(f"{name} failed: {error}", style="red", markup=False)
+        console.print(f"{name} failed: {error}", style="red")

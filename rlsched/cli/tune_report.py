@@ -118,7 +118,7 @@ def as_values(folder: SweepFolder, result: SweepResult, end: SweepEnd | None) ->
         for trial in result.trials
     ]
     reason = {} if end is None else {"reason": end.reason, "failed": dict(end.errors)}
-    return {"schema": 1, "folder": str(folder.path), **reason, "trials": trials}
+    return {"folder": str(folder.path), **reason, "trials": trials}
 
 
 def print_result(console: Console, folder: SweepFolder, result: SweepResult) -> None:
@@ -132,7 +132,7 @@ def print_result(console: Console, folder: SweepFolder, result: SweepResult) -> 
     if len(result.trials) > TABLE_ROWS:
         console.print(f"and {len(result.trials) - TABLE_ROWS} more in the report")
     for line in findings(result):
-        console.print(line, markup=False)
+        console.print(line)
     lines = [f"report       {folder.report}", f"table        {folder.results}"]
     if fronts := len(list(folder.fronts())):
         lines.append(f"front        {folder.path}/front-1.yaml to front-{fronts}.yaml")
@@ -145,7 +145,7 @@ def print_result(console: Console, folder: SweepFolder, result: SweepResult) -> 
             command = f"rlsched simulate --scenario {quoted(folder.best)} --policy {sweep.policy}"
             lines.append(f"simulate     {command}")
     for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _table(result: SweepResult) -> Table:
@@ -159,7 +159,7 @@ def _table(result: SweepResult) -> Table:
     several = len(result.objectives) > 1
     marks = [*(["limits"] if result.limited else []), *(["front"] if several else [])]
     columns = ["trial", *result.keys, *objectives, *marks]
-    table = plain_table(None, columns, right=[*result.keys, *objectives])
+    table = plain_table(columns, right=[*result.keys, *objectives])
     for trial in result.trials[:TABLE_ROWS]:
         cells = [value if isinstance(value, str) else number(value) for value in trial.settings.values()]
         for k in result.reached:

@@ -1,15 +1,50 @@
-"""Progress of a training run in the terminal."""
+"""Progress of long commands in the terminal: a bar on stderr, and lines of a training run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
 
-from rlsched.cli.bar import ProgressBar
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
+
+from rlsched.cli.output import console
 from rlsched.learn.checkpoints import Standing
 from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.selection import DIFFERENCE, Validation, limited_name
 from rlsched.report.words import described, number
 from rlsched.scenario import ResolvedScenario
+
+BAR_COLUMNS, OTHER_COLUMNS = 30, 15
+"""Columns of the bar, and of percentage, time and blanks."""
+
+
+class ProgressBar:
+    """A bar that appears with `progress.start()` and disappears at the end of its `with` block."""
+
+    def __init__(self) -> None:
+        self.console = console(stderr=True)
+        bar = min(BAR_COLUMNS, self.console.width // 8)
+        most = max(10, self.console.width - bar - OTHER_COLUMNS)  # so that percentage and time stay visible
+        text = Column(no_wrap=True, overflow="ellipsis", max_width=most)
+        self.progress = Progress(
+            BarColumn(bar),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[text]}", markup=False, table_column=text),
+            TimeElapsedColumn(),
+            console=self.console,
+        )
+        self.task = self.progress.add_task("", total=1.0, text="starting")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.progress.live.is_started:  # rich prints an empty line even for a bar that never started
+            self.progress.stop()
 
 
 class RichDisplay(ProgressBar):
@@ -30,9 +65,9 @@ class RichDisplay(ProgressBar):
         self.config = config
         imitation = config.imitation(scenario)
         after = "" if imitation is None else f" after imitating {imitation.teacher}"
-        self.console.print(f"{config.algo}{after} on {described(scenario)}", style="bold", markup=False)
+        self.console.print(f"{config.algo}{after} on {described(scenario)}", style="bold")
         for line in self._later:
-            self.console.print(line, style="yellow", markup=False)
+            self.console.print(line, style="yellow")
         self._later.clear()
         self.progress.reset(self.task, text="starting")  # each of several trainings has its own bar
         self.progress.start()

@@ -63,7 +63,7 @@ def describe(
     Example: rlsched workload describe --scenario lublin-256 --against datasets/sample.swf.gz --draw jobs.png
     """
     chosen = options.choose_scenario(scenario, trace, set_ or [], None)
-    output.Targets(json=json).check()
+    targets = output.Targets(json).check()
     if draw is not None:
         output.check_file("--draw", draw, (".png",))
     options.check_trace(chosen)
@@ -74,10 +74,8 @@ def describe(
     samples = [_sample(str(trace.name) if trace is not None else chosen.name, chosen, jobs, seed)]
     samples += [_named(name, jobs, seed) for name in options.items(against)]
     columns = [statistics(sample) for sample in samples]
-    if json is not None:
-        values = {"schema": 1, "quantiles": QUANTILES, "workloads": [asdict(column) for column in columns]}
-        output.write_json(json, values)
-    console = output.people(json)
+    targets.write({"quantiles": QUANTILES, "workloads": [asdict(column) for column in columns]})
+    console = targets.console
     console.print(_table(columns))
     if draw is not None:
         _draw(samples, draw)
@@ -96,7 +94,7 @@ def _table(columns: Sequence[Statistics]) -> Table:
     from rlsched.cli.tables import plain_table
 
     names = [column.name for column in columns]
-    table = plain_table(None, ["jobs of", *names], right=names)
+    table = plain_table(["jobs of", *names], right=names)
     for label, texts in _rows(columns):
         table.add_row(label, *texts)
     return table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.core_speed import SlowTwin
+from benchmarks.core_speed import compared
 from rlsched.cli import bench_core
 from rlsched.scenario import load
 from rlsched.sim.layout import Layout
@@ -52,18 +52,24 @@ def test_figures(rlsched: Run, trace: Path) -> None:
 
 @pytest.mark.parametrize("name", ["lublin-256", "green-10"])
 def test_decisions_relative_to_the_slow_twin(name: str) -> None:
-    figure = bench_core.decisions(load(name), 0.01, 0, SlowTwin())
-    assert figure.against == "slow twin"
+    scenario = load(name)
+    measured = bench_core.decisions(scenario, 0.01, 0)
+    (figure,) = compared([measured], scenario, load("lublin-256"), 0.01, 0)
+    assert (figure.value, figure.against) == (measured.value, "slow twin")
     assert figure.ratio is not None
     assert figure.ratio > 1
 
 
 def test_replays_relative_to_the_slow_twin() -> None:
-    episodes, units = bench_core.sequences(load("lublin-256"), 0)
-    figure = bench_core.jobs_replayed("lublin", episodes, units, "fcfs", "none", 0.01, SlowTwin())
+    scenario = load("lublin-256")
+    episodes, units = bench_core.sequences(scenario, 0)
+    replayed = bench_core.jobs_replayed("lublin", episodes, units, "fcfs", "none", 0.01)
+    memory = bench_core.memory(scenario, 0)
+    figure, unchanged = compared([replayed, memory], scenario, scenario, 0.01, 0)
     assert (figure.case, figure.against) == ("lublin fcfs none", "slow twin")
     assert figure.ratio is not None
     assert figure.ratio > 1
+    assert unchanged == memory
 
 
 def test_memory_is_what_environments_hold() -> None:

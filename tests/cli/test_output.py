@@ -10,9 +10,9 @@ import pytest
 
 import rlsched
 from rlsched.cli import output
-from rlsched.cli.bar import ProgressBar
 from rlsched.cli.main import main
 from rlsched.cli.tables import plain_table
+from rlsched.cli.watch import ProgressBar
 
 
 def test_a_first_run_says_that_it_compiles(
@@ -54,7 +54,7 @@ def test_a_bar_keeps_its_share_and_its_time_however_long_its_text(
 
 
 def test_control_characters_of_files_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    table = plain_table(None, ["\x1b[3m"])
+    table = plain_table(["\x1b[3m"])
     table.add_row("\x07")
     table.add_row("\udcff")
     console = output.console()

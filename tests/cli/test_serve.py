@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlsched.cli.bench_figures import Figure
+from rlsched.cli.bench import Figure
 from rlsched.cli.bench_serve import BATCH, Measured, figures, states_of
 from rlsched.cli.output import ARTEFACTS
 from rlsched.learn.policy import load_policy

@@ -18,7 +18,7 @@ ROWS = [
 
 
 def drawn(width: int) -> str:
-    table = plain_table("What came of it", COLUMNS, COLUMNS[2:])
+    table = plain_table(COLUMNS, right=COLUMNS[2:], title="What came of it")
     for k, row in enumerate(ROWS):
         table.add_row(Text(row[0]), *row[1:], style="dim" if k else "")
     table.caption = "95 % intervals"
