@@ -37,27 +37,26 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def discount(text: str) -> float:
-    """A parser of a discount per tick."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = nan
-    if not 0.0 < value <= 1.0:
-        raise typer.BadParameter(f"value {text!r}; use a number above 0, at most 1")
-    return value
+def number(fits: Callable[[float], bool], words: str) -> Callable[[str], float]:
+    """A parser of numbers that fit; `words` say which do."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = nan
+        if not fits(value):
+            raise typer.BadParameter(f"value {text!r}; use a number {words}")
+        return value
+
+    return parse
 
 
-def chance(text: str) -> float:
-    """A parser of a probability."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = nan
-    if not 0.0 <= value <= 1.0:
-        raise typer.BadParameter(f"value {text!r}; use a number from 0 to 1")
-    return value
+discount = number(lambda value: 0.0 < value <= 1.0, "above 0, at most 1")
+"""A parser of a discount per tick."""
 
+chance = number(lambda value: 0.0 <= value <= 1.0, "from 0 to 1")
+"""A parser of a probability."""
 
 TrustOption = Annotated[
     bool,

@@ -109,12 +109,13 @@ def _print_import(console: Console, imported: Imported, out: Path, processors: i
     from rlsched.workloads.sacct import DROPPED, REPAIRED
 
     console.print(f"{imported.lines:,} lines, {imported.jobs:,} jobs")
-    if imported.counts:
-        table = plain_table(["lines", "what they are"], right=["lines"])
-        for name, meaning in (DROPPED | REPAIRED).items():
-            if count := imported.counts.get(name):
-                table.add_row(f"{count:,}", f"{meaning}{'' if name in REPAIRED else ' (dropped)'}")
-        console.print(table)
+    rows = [
+        (f"{imported.counts[name]:,}", f"{meaning}{'' if name in REPAIRED else ' (dropped)'}")
+        for name, meaning in (DROPPED | REPAIRED).items()
+        if imported.counts.get(name)
+    ]
+    if rows:
+        console.print(plain_table(["lines", "what they are"], rows, right=["lines"]))
     if imported.unused:
         console.print(f"not used     {', '.join(imported.unused)}")
     if processors is None:

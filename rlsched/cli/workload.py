@@ -12,8 +12,6 @@ from rlsched.cli import options, output
 from rlsched.report.words import sizes
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from rlsched.scenario import Scenario
     from rlsched.workloads.statistics import Sample, Statistics
 
@@ -69,6 +67,7 @@ def describe(
     options.check_trace(chosen)
     from dataclasses import asdict
 
+    from rlsched.cli.tables import plain_table
     from rlsched.workloads.statistics import QUANTILES, statistics
 
     samples = [_sample(str(trace.name) if trace is not None else chosen.name, chosen, jobs, seed)]
@@ -76,7 +75,9 @@ def describe(
     columns = [statistics(sample) for sample in samples]
     targets.write({"quantiles": QUANTILES, "workloads": [asdict(column) for column in columns]})
     console = targets.console
-    console.print(_table(columns))
+    names, texts = [column.name for column in columns], [_texts(column) for column in columns]
+    rows = [[label, *(column[label] for column in texts)] for label in texts[0]]
+    console.print(plain_table(["jobs of", *names], rows, right=names))
     if draw is not None:
         _draw(samples, draw)
         console.print(f"drawn        {draw}")
@@ -88,16 +89,6 @@ def _draw(samples: Sequence[Sample], path: Path) -> None:
     from rlsched.report.workload import draw_workloads
 
     write_whole(path, to_png(draw_workloads(samples)))
-
-
-def _table(columns: Sequence[Statistics]) -> Table:
-    from rlsched.cli.tables import plain_table
-
-    names = [column.name for column in columns]
-    table = plain_table(["jobs of", *names], right=names)
-    for label, texts in _rows(columns):
-        table.add_row(label, *texts)
-    return table
 
 
 def _named(name: str, jobs: int | None, seed: int | None) -> Sample:
@@ -113,8 +104,8 @@ def _sample(name: str, scenario: Scenario, jobs: int | None, seed: int | None) -
     return sample(name, scenario, jobs or JOBS, seed or 0)
 
 
-def _rows(columns: Sequence[Statistics]) -> list[tuple[str, list[str]]]:
-    """Labels of rows, and their text for each workload."""
+def _texts(w: Statistics) -> dict[str, str]:
+    """Labels of rows, and their text for a workload."""
 
     def spread(values: list[float], form: str = ",.0f") -> str:
         return " ".join(format(value, form) for value in values)
@@ -125,24 +116,24 @@ def _rows(columns: Sequence[Statistics]) -> list[tuple[str, list[str]]]:
     def plain(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
 
-    return [
-        ("jobs", [f"{w.jobs:,}" for w in columns]),
-        ("units", [sizes(w.units) for w in columns]),
-        ("load", [plain(w.load, ".3f") for w in columns]),
-        ("on one unit", [share(w.serial) for w in columns]),
-        ("on 2, 4, 8, ... units", [share(w.power_of_two) for w in columns]),
-        ("units, 5 25 50 75 95 100 %", [spread(w.sizes) for w in columns]),
-        ("runtime, s", [spread(w.runtimes_s) for w in columns]),
-        ("mean gap, s", [plain(w.gap_s, ",.0f") for w in columns]),
-        ("variation of gaps", [plain(w.gap_variation, ".2f") for w in columns]),
-        ("busiest hour", [_hour(w.hourly, max(w.hourly)) for w in columns]),
-        ("quietest hour", [_hour(w.hourly, min(w.hourly)) for w in columns]),
-        ("runtime / requested", [spread(w.accuracy, ".2f") for w in columns]),
-        ("longer than requested", [share(w.overdue) for w in columns]),
-        ("request one of 20 values", [share(w.popular) for w in columns]),
-        ("users", [f"{w.users:,}" if w.users else "-" for w in columns]),
-        ("queues", [f"{w.queues:,}" if w.queues else "-" for w in columns]),
-    ]
+    return {
+        "jobs": f"{w.jobs:,}",
+        "units": sizes(w.units),
+        "load": plain(w.load, ".3f"),
+        "on one unit": share(w.serial),
+        "on 2, 4, 8, ... units": share(w.power_of_two),
+        "units, 5 25 50 75 95 100 %": spread(w.sizes),
+        "runtime, s": spread(w.runtimes_s),
+        "mean gap, s": plain(w.gap_s, ",.0f"),
+        "variation of gaps": plain(w.gap_variation, ".2f"),
+        "busiest hour": _hour(w.hourly, max(w.hourly)),
+        "quietest hour": _hour(w.hourly, min(w.hourly)),
+        "runtime / requested": spread(w.accuracy, ".2f"),
+        "longer than requested": share(w.overdue),
+        "request one of 20 values": share(w.popular),
+        "users": f"{w.users:,}" if w.users else "-",
+        "queues": f"{w.queues:,}" if w.queues else "-",
+    }
 
 
 def _hour(hourly: list[float], share: float) -> str:
