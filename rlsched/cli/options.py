@@ -37,7 +37,7 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     return parse
 
 
-def number(fits: Callable[[float], bool], words: str) -> Callable[[str], float]:
+def number_where(fits: Callable[[float], bool], words: str) -> Callable[[str], float]:
     """A parser of numbers that fit; `words` say which do."""
 
     def parse(text: str) -> float:
@@ -52,10 +52,10 @@ def number(fits: Callable[[float], bool], words: str) -> Callable[[str], float]:
     return parse
 
 
-discount = number(lambda value: 0.0 < value <= 1.0, "above 0, at most 1")
+discount = number_where(lambda value: 0.0 < value <= 1.0, "above 0, at most 1")
 """A parser of a discount per tick."""
 
-chance = number(lambda value: 0.0 <= value <= 1.0, "from 0 to 1")
+chance = number_where(lambda value: 0.0 <= value <= 1.0, "from 0 to 1")
 """A parser of a probability."""
 
 TrustOption = Annotated[

@@ -26,7 +26,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numba.extending import lower_builtin, overload, type_callable
 
-from rlsched.scenario import terms
+from rlsched.scenario import term_spec, terms
 from rlsched.sim.caching import cached, readable_index
 
 Parameters = ParamSpec("Parameters")
@@ -38,7 +38,8 @@ def _sources() -> str:
     digest = sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
-    digest.update(Path(terms.__file__).read_bytes())  # its functions and indices are compiled in
+    for module in (term_spec, terms):  # their quantities, functions and indices are compiled in
+        digest.update(Path(str(module.__file__)).read_bytes())
     return digest.hexdigest()
 
 
