@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +24,8 @@ from rlsched.scenario import Scenario
 RLSCHED, RLLIB = "rlsched", "RLlib"
 
 
-class Iteration(NamedTuple):
+@dataclass(frozen=True)
+class Iteration:
     """Decisions of an iteration, and its seconds in environments, inference, and advantages and updates."""
 
     steps: int
