@@ -9,13 +9,16 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
+import torch
 
 from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
 from rlsched.learn.plan import fit
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
+from rlsched.scenario import load
 from rlsched.settings import RenamedSettingWarning
+from tests.learn.test_policy import policy_of
 
 FOLDER = Path(__file__).parent / "of_0_1_0"
 
@@ -40,3 +43,15 @@ def test_a_dataset_is_intact_and_trains() -> None:
     feed, resolved = fit(manifest.scenario, config)
     assert feed.scenario.decision == manifest.scenario.decision
     assert resolved.dataset == folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "fingerprint"), [("job_scorer", "92fb8933de2d515c"), ("priority", "14c19f324802ae32")]
+)
+def test_fingerprints_are_as_they_were(kind: str, fingerprint: str) -> None:
+    """Logs, gates and collections of datasets know a policy by it."""
+    policy = policy_of(load("lublin-256").public, kind)
+    with torch.no_grad():
+        for value in policy.net.parameters():
+            value.fill_(0.25)
+    assert policy.fingerprint[:16] == fingerprint

@@ -28,6 +28,7 @@ from rlsched.jobs import IntArray
 from rlsched.json_files import with_checksum
 from rlsched.learn.acting import NetworkActor, chances, one_thread
 from rlsched.learn.config.sections import Network
+from rlsched.learn.networks.blocks import former_name
 from rlsched.learn.networks.policies import LINEAR_SCALE, SCORE_SCALE, build_policy
 from rlsched.learn.networks.recurrent import RecurrentPolicy
 from rlsched.learn.networks.shapes import check_shapes, shapes_by
@@ -88,7 +89,7 @@ class NetworkPolicy:
             silent.add("attention")
         digest.update(self.network.model_dump_json(exclude=silent).encode())
         for name, value in self.net.state_dict().items():
-            digest.update(name.encode())
+            digest.update(former_name(name).encode())
             digest.update(value.cpu().numpy().tobytes())
         return digest.hexdigest()
 

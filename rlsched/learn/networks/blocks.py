@@ -34,6 +34,12 @@ def present_name(parameter: str) -> str:
     return ".".join(FORMER_NAMES.get(part, part) for part in parameter.split("."))
 
 
+def former_name(parameter: str) -> str:
+    """The name that a parameter had first; fingerprints hold it, so that they stay."""
+    first = {now: former for former, now in FORMER_NAMES.items()}
+    return ".".join(first.get(part, part) for part in parameter.split("."))
+
+
 def accept_former_names(module: nn.Module) -> None:
     """Let a module load states that were saved when its attributes had the `FORMER_NAMES`."""
     module.register_load_state_dict_pre_hook(_rename_parameters)  # type: ignore[no-untyped-call]
