@@ -9,6 +9,9 @@ import numpy as np
 
 from rlsched.jobs import IntArray, JobTable
 
+Rows = tuple[int, int]
+"""Rows [low, high)."""
+
 
 class JobBar(NamedTuple):
     """A rectangle of a job: rows [low, high) of the first resource, from its start to its end."""
@@ -30,22 +33,26 @@ def pack(jobs: JobTable, start: IntArray, processors: int) -> list[JobBar]:
         ValueError: the schedule uses more processors than there are.
     """
     started = np.flatnonzero((start >= 0) & (jobs.demand[:, 0] > 0))
-    end = (start + jobs.runtime).tolist()
+    end = start + jobs.runtime
+    ends = started[np.argsort(end[started], kind="stable")].tolist()
+    gaps = [(0, processors)]  # free rows [low, high), in order, separate
+    rows_of: dict[int, list[Rows]] = {}
     bars: list[JobBar] = []
-    active: list[JobBar] = []
+    over = 0
     for job in started[np.argsort(start[started], kind="stable")].tolist():
-        active = [bar for bar in active if end[bar.job] > start[job]]
+        while over < len(ends) and end[ends[over]] <= start[job]:  # ends come before starts
+            gaps = _merge(gaps + rows_of.pop(ends[over]))
+            over += 1
         need = int(jobs.demand[job, 0])
-        rows = lowest_rows(need, [(bar.low, bar.high) for bar in active], processors)
-        if not rows:
-            free = processors - sum(bar.high - bar.low for bar in active)
+        rows_of[job], gaps = _take(gaps, need)
+        if not rows_of[job]:
+            free = sum(high - low for low, high in gaps)
             raise ValueError(f"job in row {job} needs {need} of {free} free processors at tick {start[job]}")
-        active += (new := [JobBar(job, low, high) for low, high in rows])
-        bars += new
+        bars += [JobBar(job, low, high) for low, high in rows_of[job]]
     return bars
 
 
-def lowest_rows(need: int, occupied: Iterable[tuple[int, int]], total: int) -> list[tuple[int, int]]:
+def lowest_rows(need: int, occupied: Iterable[Rows], total: int) -> list[Rows]:
     """Free rows [low, high): the lowest gap that holds all, else the lowest rows; empty: too few are free.
 
     `occupied` has rows [low, high) of the `total`.
@@ -55,10 +62,31 @@ def lowest_rows(need: int, occupied: Iterable[tuple[int, int]], total: int) -> l
         if low > row:
             gaps.append((row, low))
         row = max(row, high)
-    pieces = []
-    for low, high in [gap for gap in gaps if gap[1] - gap[0] >= need][:1] or gaps:
-        pieces.append((low, min(high, low + need)))
-        need -= pieces[-1][1] - low
+    return _take(gaps, need)[0]
+
+
+def _take(gaps: list[Rows], need: int) -> tuple[list[Rows], list[Rows]]:
+    """Rows for a job, and the remaining gaps; no rows and all gaps where too few are free."""
+    for k, (low, high) in enumerate(gaps):
+        if high - low >= need:
+            rest = [(low + need, high)] if high - low > need else []
+            return [(low, low + need)], gaps[:k] + rest + gaps[k + 1 :]
+    rows: list[Rows] = []
+    for k, (low, high) in enumerate(gaps):
+        size = min(need, high - low)
+        rows.append((low, low + size))
+        need -= size
         if need == 0:
-            return pieces
-    return []
+            rest = [(low + size, high)] if low + size < high else []
+            return rows, rest + gaps[k + 1 :]
+    return [], gaps
+
+
+def _merge(gaps: list[Rows]) -> list[Rows]:
+    merged: list[Rows] = []
+    for low, high in sorted(gaps):
+        if merged and merged[-1][1] == low:
+            merged[-1] = (merged[-1][0], high)
+        else:
+            merged.append((low, high))
+    return merged

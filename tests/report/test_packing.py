@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,6 +38,21 @@ def test_an_impossible_schedule_is_refused() -> None:
     jobs = JobTable.build(submit=[0, 0], runtime=[5, 5], demand=[2, 2])
     with pytest.raises(ValueError, match="row 1 needs 2 of 1 free processors at tick 0"):
         pack(jobs, np.array([0, 0]), 3)
+
+
+def test_time_grows_with_the_jobs_and_not_with_their_square() -> None:
+    """A ratio within one run: twenty times the jobs at a time take less than six times as long per job."""
+
+    def seconds(jobs_at_once: int) -> float:
+        count = 4 * jobs_at_once
+        start = np.arange(count) // 2
+        jobs = JobTable.build(submit=start, runtime=[jobs_at_once // 2] * count, demand=[1] * count)
+        begin = time.perf_counter()
+        pack(jobs, start, jobs_at_once + 2)
+        return (time.perf_counter() - begin) / count
+
+    pack(JobTable.build(submit=[0], runtime=[1], demand=[1]), np.array([0]), 1)
+    assert min(seconds(2000) for _ in range(2)) < 6 * min(seconds(100) for _ in range(3))
 
 
 @given(
