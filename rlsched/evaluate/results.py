@@ -82,8 +82,8 @@ def to_json(result: Result) -> dict[str, Any]:
 
 
 def _limit(check: LimitCheck) -> dict[str, Any]:
-    values = asdict(check)
-    return {**values, "paid": values.pop("mean"), "kept": check.met}
+    values = {"paid" if name == "mean" else name: value for name, value in asdict(check).items()}
+    return values | {"kept": check.met}
 
 
 def finite(value: Any) -> Any:

@@ -173,6 +173,7 @@ def test_a_share_is_of_the_cost_without_limits(tmp_path: Path, capsys: pytest.Ca
     episodes = [episode for episode in values["episodes"] if episode["policy"] == str(out)]
     costs = [episode["metrics"]["cost.delayed_jobs"] for episode in episodes]
     assert (check["policy"], check["cost"], check["per"]) == (str(out), "delayed_jobs", "episode")
+    assert list(check) == ["policy", "cost", "per", "limit", "paid", "low", "high", "seeds_above", "kept"]
     assert check["paid"] == pytest.approx(sum(costs) / 3)
     assert check["low"] <= check["paid"] <= check["high"]
     assert check["limit"] == RunFolder(out).read()[0].objective.limits["delayed_jobs"]
