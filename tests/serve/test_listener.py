@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rlsched.errors import BadInputError
 from rlsched.serve.process import listener, proxy
+from rlsched.serve.process.ports import check_port
 
 TAKES = """
 import sys
@@ -127,3 +129,9 @@ def test_an_haproxy_is_ended_by_its_socket(tmp_path: Path, kind: str, code: int)
     proxy.end_haproxy(path)
     assert process.wait(timeout=60) == code
     process.stdout.close()
+
+
+def test_a_star_is_refused_before_anything_starts() -> None:
+    """HAProxy takes it for all addresses; Serve's own proxy fails on it minutes later."""
+    with pytest.raises(BadInputError, match=r"--host: '\*' is not an address; use 0\.0\.0\.0"):
+        check_port("*", 0)

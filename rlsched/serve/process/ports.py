@@ -42,6 +42,8 @@ def check_port(host: str, port: int) -> None:
     Raises:
         BadInputError: the port is taken, or not allowed.
     """
+    if host == "*":  # HAProxy's word, which Serve cannot listen on
+        raise BadInputError("--host", "'*' is not an address", "use 0.0.0.0 for all addresses")
     try:
         opened(host, port).close()
     except OSError as error:
