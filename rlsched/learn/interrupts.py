@@ -109,22 +109,22 @@ def ended_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    hook, sys.unraisablehook = sys.unraisablehook, end_later
-    try:
-        with _handled_by(end, signal.SIGTERM):
+    with _handled_by(end, signal.SIGTERM):
+        hook, sys.unraisablehook = sys.unraisablehook, end_later
+        try:
             yield
-    except Exception:
-        if again:
-            raise KeyboardInterrupt from None
-        raise
-    else:
-        if again:
-            raise KeyboardInterrupt
-    finally:
-        for timer in again:
-            timer.cancel()
-            timer.join()
-        sys.unraisablehook = hook
+        except Exception:
+            if again:
+                raise KeyboardInterrupt from None
+            raise
+        else:
+            if again:
+                raise KeyboardInterrupt
+        finally:
+            for timer in again:
+                timer.cancel()
+                timer.join()
+            sys.unraisablehook = hook
 
 
 @contextmanager
