@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from rlsched.jobs import FloatArray
-from rlsched.scenario.term_spec import JobQuantities, TermSpec, TickQuantities
+from rlsched.scenario.term_spec import EVERY_JOB, HORIZON, POWER, JobQuantities, TermSpec, TickQuantities
 from rlsched.scenario.terms import TERM_SPECS, TERMS
 from rlsched.sim.compiled import inlined, step
 from rlsched.sim.state import State
@@ -55,7 +55,10 @@ def _with_term(
     return add
 
 
-book_rates = booking("rate", TERM_SPECS.values())
+# Of each need its own, since terms that are not needed would cost a twentieth of a tick.
+book_rates = booking("rate", (spec for spec in TERM_SPECS.values() if spec.needs <= HORIZON))
+book_power_rates = booking("rate", (spec for spec in TERM_SPECS.values() if spec.needs == POWER))
+book_late_rates = booking("rate", (spec for spec in TERM_SPECS.values() if spec.needs >= EVERY_JOB))
 book_event_rates = booking("rate", (spec for spec in TERM_SPECS.values() if not spec.needs), total=False)
 """Without a horizon; terms that need a look at every job have a function of their own there."""
 book_finish = booking("on_finish", TERM_SPECS.values())

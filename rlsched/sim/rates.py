@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rlsched.scenario.term_spec import TickQuantities
 from rlsched.scenario.terms import JOB_STARVATION, LONG_WAITS
-from rlsched.sim.booking import book_event_rates, book_rates
+from rlsched.sim.booking import book_event_rates, book_late_rates, book_power_rates, book_rates
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.energy import (
     BATTERY_KWH,
@@ -163,6 +163,10 @@ def book_tick(s: State, o: Outcome, rules: Rules, i: int) -> None:
         *energy,
     )
     book_rates(o.terms, o.totals, i, quantities, factor)
+    if rules.plant.powered:
+        book_power_rates(o.terms, o.totals, i, quantities, factor)
+    if rules.count_late:
+        book_late_rates(o.terms, o.totals, i, quantities, factor)
 
 
 @step
