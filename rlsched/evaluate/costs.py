@@ -9,7 +9,7 @@ import numpy as np
 from rlsched.errors import BadInputError
 from rlsched.evaluate import references
 from rlsched.evaluate.statistics import PolicyLabel
-from rlsched.jobs import DemandArray, FloatArray, IntArray
+from rlsched.jobs import FloatArray, IntArray
 from rlsched.scenario import RelativeLimit, Scenario
 from rlsched.scenario.term_spec import TickQuantities
 from rlsched.scenario.terms import TERM_SPECS
@@ -77,26 +77,25 @@ def between_events(
     """
     jobs = played.jobs
     end = np.where(played.started, begin + jobs.runtime, last)
-    times = np.unique(np.concatenate([jobs.submit, begin, end]))
+    times, places = np.unique(np.concatenate([jobs.submit, begin, end]), return_inverse=True)
+    submitted, started, ended = places.reshape(3, len(jobs))
 
-    def over_time(amount: FloatArray | DemandArray, first: IntArray, until: IntArray) -> FloatArray:
-        """(interval, ...) sum of amounts (jobs, ...) of the jobs that are between two ticks (jobs,)."""
-        changes = np.zeros((len(times), *amount.shape[1:]))
-        np.add.at(changes, np.searchsorted(times, first), amount)
-        np.subtract.at(changes, np.searchsorted(times, until), amount)
-        sums: FloatArray = changes.cumsum(axis=0)[:-1]
+    def over_time(amount: FloatArray | None, first: IntArray, until: IntArray) -> FloatArray:
+        """(interval,) sum of amounts (jobs,), or their number, of jobs between two places in `times`."""
+        changes = np.bincount(first, amount, len(times)) - np.bincount(until, amount, len(times))
+        sums: FloatArray = changes.cumsum()[:-1].astype(np.float64)
         return sums
 
-    num_waiting = over_time(np.ones(len(jobs)), jobs.submit, begin)
+    num_waiting = over_time(None, submitted, started)
     bound = max(1.0, BOUND_S / scenario.cluster.tick_s)
-    used = over_time(jobs.demand, begin, end) / jobs.cluster(units)
+    shares = (jobs.demand / jobs.cluster(units)).mean(axis=1)
     quantities = TickQuantities(
         num_waiting,
-        over_time(1.0 / jobs.runtime, jobs.submit, end),
-        over_time(1.0 / np.maximum(jobs.runtime, bound), jobs.submit, begin),
+        over_time(1.0 / jobs.runtime, submitted, ended),
+        over_time(1.0 / np.maximum(jobs.runtime, bound), submitted, started),
         num_waiting,
-        over_time(np.ones(len(jobs)), begin, end),
-        used.mean(axis=1),
+        over_time(None, started, ended),
+        over_time(shares, started, ended),
         *NO_HORIZON,
     )
     return quantities, np.diff(times).astype(np.float64)
