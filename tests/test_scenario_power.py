@@ -74,7 +74,7 @@ def test_power_that_may_fail_ends_by_the_clock(power: str, end: str) -> None:
 
 
 def test_a_trace_is_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what was begun goes on, and is told from what it was trained on, in any folder."""
+    """So that a run resumes in any folder, and notices another file than that it was trained on."""
     monkeypatch.chdir(tmp_path)
     result = scenario.rooted(scenario.load("hpc-trace", ["workload.file=jobs.swf"])).workload
     assert isinstance(result, scenario.SwfWorkload)

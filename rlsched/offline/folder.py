@@ -63,7 +63,7 @@ class DatasetFolder:
             problem = "holds a dataset already"
             raise BadInputError(str(self.path), problem, "name another --out, or let collect --resume it")
         if self.exists:
-            problem = "holds a dataset that was begun"
+            problem = "holds an unfinished dataset"
             raise BadInputError(str(self.path), problem, "add --resume, or name another --out")
         if self.path.is_dir() and not self._is_empty():
             raise BadInputError(str(self.path), "holds other files", "name an --out that is new or empty")
@@ -172,7 +172,7 @@ class DatasetFolder:
             stale.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove what was begun."""
+        """Remove an unfinished dataset."""
         for name in (RECIPE, SCENARIO, INPUTS):
             (self.path / name).unlink(missing_ok=True)
         for path in self.path.glob(f"part-*{ENDING}"):

@@ -42,7 +42,7 @@ class Steps:
         A tick within one step has exactly its value.
 
         Args:
-            first: the step with whose beginning the first tick begins.
+            first: step whose first second is that of the first tick.
             ticks: number of ticks.
             tick_s: seconds of a tick.
         """
