@@ -71,34 +71,34 @@ bench: setup  ## speed of the core, and of its slow twin in plain Python
 	$(BIN)/python -m benchmarks.core_speed
 
 study: setup  ## PPO on three published traces, three seeds each, about 20 minutes (estimated)
-	$(BIN)/python benchmarks/study_hpc.py
+	$(BIN)/python -m benchmarks.study_hpc
 
 study-green: setup  ## learned policies on green-10, -50 and -100: twelve cases, three seeds each, about an hour
-	$(BIN)/python benchmarks/study_green.py
+	$(BIN)/python -m benchmarks.study_green
 
 study-horizon: setup  ## value by planning horizon and by ready pool on green-10: eight cells, three seeds each, about 25 minutes
-	$(BIN)/python benchmarks/study_horizon.py
+	$(BIN)/python -m benchmarks.study_horizon
 
 study-launchpad: setup  ## learning from datasets and going on by playing, on 10, 20 and 50 units: 13 cases, three seeds each, some 3 hours (SCALE=1: some 10)
-	$(BIN)/python benchmarks/study_launchpad.py --scale $(SCALE)
+	$(BIN)/python -m benchmarks.study_launchpad --scale $(SCALE)
 
 study-cocorl: setup  ## costs within limits: green-10 at six loads, two traces, and two limits at once, three seeds each, some 2 hours
-	$(BIN)/python benchmarks/study_cocorl.py
+	$(BIN)/python -m benchmarks.study_cocorl
 
 study-estimates: setup  ## orders where users do not know how long their jobs run: ten kinds of estimates, about 3 minutes
-	$(BIN)/python benchmarks/study_estimates.py
+	$(BIN)/python -m benchmarks.study_estimates
 
 study-deeprm: setup  ## REINFORCE, A2C and PPO on the jobs of DeepRM, three seeds, some 20 minutes
-	$(BIN)/python benchmarks/study_deeprm.py
+	$(BIN)/python -m benchmarks.study_deeprm
 
 study-formulations: setup  ## what is seen, when it is asked, what is rewarded: six formulations on ten clusters, three seeds each, about 2 hours
-	$(BIN)/python benchmarks/study_formulations.py
+	$(BIN)/python -m benchmarks.study_formulations
 
 study-travel: setup  ## one policy trained on a family of models, shown on clusters and traces that it never saw, three seeds, about half an hour
-	$(BIN)/python benchmarks/study_travel.py
+	$(BIN)/python -m benchmarks.study_travel
 
 study-limits: setup  ## slowdown over limits of waits: four limits on two cases, three seeds each, about an hour and a half
-	$(BIN)/python benchmarks/study_limits.py
+	$(BIN)/python -m benchmarks.study_limits
 
 clean:
 	rm -rf $(VENV) runs build site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

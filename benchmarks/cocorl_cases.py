@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from studies import StudyOptions
+from benchmarks.studies import StudyOptions
 
 STEPS = 500_000
 EPISODES = 96

@@ -3,7 +3,7 @@
 A file as a site's: arrays, tasks that wait, jobs that were put back or still run, steps, no limits; lines in
 the order of their jobs. Read by a process of its own, as many times as asked, since a machine is not the
 same from one minute to the next.
-Run: `python benchmarks/importing.py`, a million lines three times; `--lines 100000` tells how memory grows.
+Run: `python -m benchmarks.importing`, a million lines three times; `--lines 100000` tells how memory grows.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The same environments, networks, rewards, discounts in time, batch, epochs and minibatches as `rlsched train`;
 no replicas, validation, checkpoints or other machines. `benchmarks/train_speed.py` compares the two.
-Run: `python benchmarks/plain_ppo.py --scenario lublin-256 --steps 300000`.
+Run: `python -m benchmarks.plain_ppo --scenario lublin-256 --steps 300000`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A quarter of a million decisions of green-10 are recorded, and every method reads as many, in turns, since a
 machine is not the same from one minute to the next. Told are the medians of all iterations but the first,
 which also waits for the dataset.
-Run: `python benchmarks/reading.py`, with `--turns 4` for surer figures; half a minute for each run.
+Run: `python -m benchmarks.reading`, with `--turns 4` for surer figures; half a minute for each run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from statistics import median
 
-from studies import collect, rlsched
+from benchmarks.studies import collect, rlsched
 
 ROWS = 250_000
 METHODS = ("bc", "marwil", "cql", "rare")

@@ -22,7 +22,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from rlsched.envs.episodes import EpisodeFeed
-from rlsched.learn.config.training import TrainConfig, make_config
+from rlsched.learn.config.training import ResolvedConfig, TrainConfig, make_config
 from rlsched.learn.rllib.engine import RllibEngine
 from rlsched.scenario import load
 from rlsched.scenario.combined_file import split_overrides
@@ -64,7 +64,7 @@ def seconds(does: Any, turns: int = 5) -> float:
     return median(elapsed)
 
 
-def parts(config: TrainConfig, feed: EpisodeFeed) -> Parts:
+def parts(config: ResolvedConfig, feed: EpisodeFeed) -> Parts:
     """Measure them with one remote runner and a learner in this process."""
     engine = RllibEngine(config, feed, 0)
     try:
@@ -112,7 +112,7 @@ def sent_bytes(spec: Any) -> int:
     return len(head) + sum(item.raw().nbytes for item in arrays)
 
 
-def throughput(config: TrainConfig, feed: EpisodeFeed, runners: int, turns: int) -> float:
+def throughput(config: ResolvedConfig, feed: EpisodeFeed, runners: int, turns: int) -> float:
     """Decisions per second, sampled and learned from, in the median iteration."""
     sampling = config.sampling.model_copy(update={"runners": runners})
     engine = RllibEngine(config.model_copy(update={"sampling": sampling}), feed, 0)

@@ -74,8 +74,10 @@ def proportional_mib(process: int) -> list[float]:
 def read(process: int, began: float) -> Reading:
     """Memory of a process and its family now."""
     all_of_them = family(process)
-    mib = np.sum([proportional_mib(item) for item in all_of_them], axis=0).tolist()
-    return Reading((time.monotonic() - began) / 60, *mib, processes=len(all_of_them))
+    minute = (time.monotonic() - began) / 60
+    memory = np.array([proportional_mib(item) for item in all_of_them])
+    total, anonymous, files, shared = memory.sum(axis=0).tolist()
+    return Reading(minute, total, anonymous, files, shared, len(all_of_them))
 
 
 def growth(readings: list[Reading], warm: float, kind: str = "mib") -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """A decision service without rlsched: FastAPI and `serve.batch`, as the documentation of Ray shows them.
 
-    python benchmarks/stock_service.py POLICY PORT
+    python -m benchmarks.stock_service POLICY PORT
 
 A client sends the observation vector and the action mask, which it has to compute itself, and gets an action.
 `benchmarks/serve_speed.py` compares it with the service of rlsched.
@@ -53,7 +53,7 @@ class StockService:
 if __name__ == "__main__":
     ray.init(address="local", include_dashboard=False, log_to_driver=False)
     serve.start(http_options=HTTPOptions(host="127.0.0.1", port=int(sys.argv[2])))
-    serve.run(StockService.bind(sys.argv[1]))
+    serve.run(StockService.bind(sys.argv[1]))  # type: ignore[attr-defined]  # the decorators make it a deployment
     print("serving", flush=True)
     try:
         threading.Event().wait()

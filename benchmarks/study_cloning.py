@@ -4,7 +4,7 @@ Half a million decisions on green-10 of one order, and of four of them in turns 
 with our own settings. How often it takes the decision that was taken is counted in episodes of its teachers
 that it has not read, and what it earns in 24 others, beside its teacher. Among four teachers nobody can tell
 whose turn it is: what they agree upon can be learned.
-Run: `python benchmarks/study_cloning.py`, five minutes.
+Run: `python -m benchmarks.study_cloning`, five minutes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from studies import StudyOptions, agreement, collect, evaluate, study_options, train
 
+from benchmarks.studies import StudyOptions, agreement, collect, evaluate, study_options, train
 from rlsched.evaluate.bootstrap import bootstrap_columns
 
 TEACHERS = {"qos": "qos", "sjf": "sjf", "combo": "qos,sjf,fcfs,hvf"}

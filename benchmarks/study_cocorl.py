@@ -14,13 +14,17 @@ Run: `make study-cocorl`, or with `--seeds 1 --scale 0.1` for a look; what was d
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from cocorl_cases import (
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from benchmarks.cocorl_cases import (
     CASES,
     CONTROLLERS,
     COST,
@@ -36,11 +40,7 @@ from cocorl_cases import (
     run_of,
     share_of,
 )
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from studies import StudyOptions, at_a_time, evaluate, study_options, train
-
+from benchmarks.studies import StudyOptions, at_a_time, evaluate, study_options, train
 from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.files import write_whole
@@ -179,21 +179,22 @@ def _draw_metric(
     loads, seeds = [float(load) for load in cases], range(study.seeds)
     cost = metric.startswith("cost.")
 
-    def against(actor: Callable[[str], str]) -> NDArray[np.float64]:
-        """(load,) of whoever plays at each."""
+    def against(policies: Mapping[str, str]) -> NDArray[np.float64]:
+        """(load,) of the policy of each load."""
         result = []
         for load, results in cases.items():
-            expected = values_of(results, actor(load), metric).mean()
+            expected = values_of(results, policies[load], metric).mean()
             free = [values_of(results, str(run_of(study, load, "free", k)), metric).mean() for k in seeds]
             second = np.mean(free) if cost else values_of(results, "packing", metric).mean()
             result.append(100 * expected / second if cost else factor * (expected - second))
         return np.array(result)
 
     for order, style in ORDERS.items():
-        axes.plot(loads, against(lambda _, o=order: o), linestyle=style, color=HEURISTIC, label=order)
+        axes.plot(loads, against(dict.fromkeys(cases, order)), linestyle=style, color=HEURISTIC, label=order)
     for colour, kind in zip(LEARNED, ("free", *reversed(SHARES)), strict=False):
-        runs = [partial(run_of, study, kind=kind, seed=seed) for seed in seeds]
-        item = np.stack([against(lambda load, run=run: str(run(load))) for run in runs])
+        item = np.stack(
+            [against({load: str(run_of(study, load, kind, seed)) for load in cases}) for seed in seeds]
+        )
         name = "no limit (ppo)" if kind == "free" else f"within {kind} of its cost (cocorl)"
         axes.fill_between(loads, item.min(axis=0), item.max(axis=0), color=colour, alpha=0.15, linewidth=0)
         axes.plot(loads, item.mean(axis=0), "o-", color=colour, markersize=4, label=name)

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from studies import StudyOptions, evaluate, study_options, train
 
+from benchmarks.studies import StudyOptions, evaluate, study_options, train
 from rlsched.evaluate.statistics import SummaryRow, summarise
 from rlsched.files import write_whole
 from rlsched.report.learning_curve import Curve, learning_of
@@ -152,10 +152,13 @@ def draw(curves: Mapping[str, Learned], orders: Mapping[str, float]) -> Figure:
             for name, value in orders.items():
                 axes.axhline(value, color=HEURISTIC, linewidth=0.8, linestyle=(0, (4, 3)))
                 if axes is right:
-                    place = (1.01, value)
-                    at = ("axes fraction", "data")
                     axes.annotate(
-                        f"{name} {value:.2f}", place, xycoords=at, va="center", fontsize=8, color=MUTED
+                        f"{name} {value:.2f}",
+                        (1.01, value),
+                        xycoords=("axes fraction", "data"),
+                        va="center",
+                        fontsize=8,
+                        color=MUTED,
                     )
             axes.set_xlabel(about)
             axes.set_xlim(left=0)

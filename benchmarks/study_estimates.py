@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from studies import rlsched
 
+from benchmarks.studies import rlsched
 from rlsched.cli.tables import plain_table
 from rlsched.files import write_whole
 from rlsched.report.words import number

@@ -21,8 +21,8 @@ from statistics import fmean, median
 
 import numpy as np
 from matplotlib.figure import Figure
-from studies import StudyOptions, evaluate, study_options, train
 
+from benchmarks.studies import StudyOptions, evaluate, study_options, train
 from rlsched.evaluate.bootstrap import Interval, bootstrap_columns
 from rlsched.evaluate.statistics import EpisodeResult
 from rlsched.files import write_whole

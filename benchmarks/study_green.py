@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from studies import (
+from benchmarks.studies import (
     GOING_ON_STEPS,
     SEARCH,
     SEARCH_STEPS,
@@ -29,7 +29,6 @@ from studies import (
     study_options,
     train,
 )
-
 from rlsched.evaluate.statistics import SummaryRow, summarise
 
 PPO_STEPS = 1_000_000

@@ -21,7 +21,8 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from studies import (
+
+from benchmarks.studies import (
     GOING_ON_STEPS,
     SEARCH,
     SEARCH_STEPS,
@@ -33,7 +34,6 @@ from studies import (
     study_options,
     train,
 )
-
 from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, summarise
 from rlsched.files import write_whole
 from rlsched.report.style import LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies import StudyOptions, evaluated, study_options, train
+from benchmarks.studies import StudyOptions, evaluated, study_options, train
 
 DATA = Path(os.environ.get("RLSCHED_DATA", Path(__file__).parents[1] / "../shared/data")) / "swf"
 # Jobs of a real trace ask for far more time than they use: reserving for one that does not fit helps there.

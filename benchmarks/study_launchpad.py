@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from outcomes import Outcome, advice, draw_quality, outcome_table, quality, values_of
-from studies import StudyOptions, agreement, collect, evaluate, study_options, train
 
+from benchmarks.outcomes import Outcome, advice, draw_quality, outcome_table, quality, values_of
+from benchmarks.studies import StudyOptions, agreement, collect, evaluate, study_options, train
 from rlsched.files import write_whole
 from rlsched.report.style import INK, LEARNED, house_style, new_figure, quiet_axes, to_png
 

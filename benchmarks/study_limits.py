@@ -16,9 +16,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
-from studies import StudyOptions, evaluated, study_options, train
-from study_hpc import DATA, TRACES, UNSEEN
 
+from benchmarks.studies import StudyOptions, evaluated, study_options, train
+from benchmarks.study_hpc import DATA, TRACES, UNSEEN
 from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, house_style, new_figure, quiet_axes, to_png
@@ -125,7 +125,7 @@ def share(limit: dict[str, Any]) -> str:
     unit = limit["limit"] or 1.0
     ends = [limit[name] / unit for name in ("paid", "low", "high")]
     retained = "kept" if limit["low"] <= limit["limit"] else "exceeded"
-    return "{:.3g} [{:.3g}, {:.3g}] {}".format(*ends, retained)
+    return f"{ends[0]:.3g} [{ends[1]:.3g}, {ends[2]:.3g}] {retained}"
 
 
 def draw(cases: dict[str, tuple[list[Point], list[Point]]]) -> Figure:

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
-from lublin_family import UNSEEN_SEEDS, family
 from matplotlib.figure import Figure
-from studies import StudyOptions, evaluated, study_options, train
-from study_hpc import DATA, TRACES
 
+from benchmarks.lublin_family import UNSEEN_SEEDS, family
+from benchmarks.studies import StudyOptions, evaluated, study_options, train
+from benchmarks.study_hpc import DATA, TRACES
 from rlsched.evaluate.seeds import seed_folders
 from rlsched.files import write_whole
 from rlsched.report.style import HEURISTIC, LEARNED, house_style, new_figure, quiet_axes, to_png

@@ -18,14 +18,11 @@ from rlsched import scenario
 from rlsched.evaluate.statistics import SummaryRow
 from rlsched.report.style import to_png
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def study(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """As it is when it is run: its folder is where it finds the others."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return import_module(request.param)
+def study(request: pytest.FixtureRequest) -> ModuleType:
+    """Import it by its name."""
+    return import_module(f"benchmarks.{request.param}")
 
 
 def of(name: str) -> pytest.MarkDecorator:
