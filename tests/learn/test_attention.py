@@ -129,6 +129,6 @@ def test_policies_without_it_are_the_ones_they_were(small: Scenario) -> None:
     digest.update(small.decision.model_dump_json().encode())
     digest.update(before.encode())
     for name, value in net.state_dict().items():
-        digest.update(name.encode())
+        digest.update(name.replace("other_actions", "others").encode())  # as 0.1.0 named them
         digest.update(value.numpy().tobytes())
     assert NetworkPolicy(small, Network(), net, 1, {}).fingerprint == digest.hexdigest()
