@@ -11,7 +11,7 @@ from rlsched.errors import BadInputError
 from rlsched.scenario.power import Power
 from rlsched.scenario.scenario import Scenario
 from rlsched.scenario.workload import SwfWorkload
-from rlsched.settings import validate
+from rlsched.settings import as_written, validate
 from rlsched.settings_files import read_text, read_yaml
 
 
@@ -38,20 +38,58 @@ def load(name_or_file: str | Path, overrides: Iterable[str] = ()) -> Scenario:
         BadInputError: there is no such scenario, or it is not YAML, or has an invalid key or value.
     """
     text = str(name_or_file)
-    if text in names():
-        source = (resources.files("rlsched") / "scenarios" / f"{text}.yaml").read_text("utf-8")
-        return parse(read_yaml(source, text), text, overrides)
-    path = Path(text)
+    return parse(_read(text, "--scenario"), text, overrides)
+
+
+def _read(name_or_file: str, where: str) -> dict[str, Any]:
+    """Plain values of a scenario as its file has them."""
+    if name_or_file in names():
+        source = resources.files("rlsched") / "scenarios" / f"{name_or_file}.yaml"
+        return read_yaml(source.read_text("utf-8"), name_or_file)
+    path = Path(name_or_file)
     if path.suffix not in {".yaml", ".yml"}:
         raise BadInputError(
-            "--scenario", f"unknown scenario {text!r}", f"use a .yaml file or one of {', '.join(names())}"
+            where, f"unknown scenario {name_or_file!r}", f"use a .yaml file or one of {', '.join(names())}"
         )
-    return parse(read_yaml(read_text(path), text), text, overrides)
+    return read_yaml(read_text(path), name_or_file)
 
 
 def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Scenario:
-    """Make a Scenario of plain values (of a YAML file, of a run folder), see `validate`."""
-    return validate(Scenario, values, where, overrides)
+    """Make a Scenario of plain values (of a YAML file, of a run folder), see `validate`.
+
+    With the key `base`, the values are changes of that scenario, a name or a file (see `_on_base`).
+    """
+    return validate(Scenario, _on_base(values, where, ()), where, overrides)
+
+
+def _on_base(values: Mapping[str, Any], where: str, path: tuple[str, ...]) -> Mapping[str, Any]:
+    """The values of the scenario named by `base`, but for what these values replace.
+
+    A key of a section replaces that key of the base, with all that it holds. A section of another `kind`
+    replaces the whole section. Name and description are not those of the base.
+
+    Args:
+        values: of a scenario as written.
+        where: file or name, for messages.
+        path: the bases that led here.
+    """
+    if "base" not in values:
+        return values
+    base, field = values["base"], f"{where}: base"
+    if not isinstance(base, str):
+        raise BadInputError(field, f"value {as_written(base)} is no name", "name a scenario or a .yaml file")
+    if base in path:
+        raise BadInputError(field, f"{base} is based on itself", "name another scenario")
+    inherited = _on_base(_read(base, field), base, (*path, base))
+    result = {key: value for key, value in inherited.items() if key not in ("name", "description")}
+    for key, value in values.items():
+        section = result.get(key)
+        if isinstance(value, Mapping) and isinstance(section, Mapping):
+            same_kind = value.get("kind", section.get("kind")) == section.get("kind")
+            result[key] = {**section, **value} if same_kind else value
+        elif key != "base":
+            result[key] = value
+    return result
 
 
 def as_scenario(scenario: Scenario | Mapping[str, Any] | str | Path) -> Scenario:
