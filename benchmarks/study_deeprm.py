@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchmarks.studies import StudyOptions, evaluate, study_options, train
-from rlsched.evaluate.statistics import SummaryRow, summarise
+from rlsched.evaluate.statistics import SummaryRow, Table, summarise
 from rlsched.files import write_whole
 from rlsched.report.learning_curve import Curve, learning_of
 from rlsched.report.style import HEURISTIC, LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
@@ -184,7 +184,7 @@ def main() -> None:
     by_run = {Path(curve.name): curve for curve in learning.curves}
     curves = {name: learned([by_run[run] for run in item]) for name, item in runs.items()}
     results = evaluate(policies, SETTING, study.folder / "evaluated.json", episodes=EPISODES)
-    rows = summarise(results)
+    rows = summarise(Table.of(results))
     print(table(rows, {str(run): seconds(run)[-1] for run in policies}))
     for name, item in runs.items():
         expected = {str(run) for run in item}

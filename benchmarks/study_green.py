@@ -29,7 +29,7 @@ from benchmarks.studies import (
     study_options,
     train,
 )
-from rlsched.evaluate.statistics import SummaryRow, summarise
+from rlsched.evaluate.statistics import SummaryRow, Table, summarise
 
 PPO_STEPS = 1_000_000
 SHORTER = {
@@ -115,7 +115,7 @@ def rows_of(case: str, seeds: int, folder: Path) -> list[SummaryRow]:
     kinds = ("search", "ppo") if case in WITH_PPO else ("search",)
     runs = [folder / f"{case}-{kind}-{seed}" for kind in kinds for seed in range(seeds)]
     results = evaluate(runs, settings(case), folder / f"{case}.json")
-    return [row for row in summarise(results) if row.metric == "job_value"]
+    return [row for row in summarise(Table.of(results)) if row.metric == "job_value"]
 
 
 def table(case: str, rows: list[SummaryRow]) -> str:

@@ -34,7 +34,7 @@ from benchmarks.studies import (
     study_options,
     train,
 )
-from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, summarise
+from rlsched.evaluate.statistics import EpisodeResult, SummaryRow, Table, summarise
 from rlsched.files import write_whole
 from rlsched.report.style import LEARNED, MUTED, house_style, new_figure, quiet_axes, to_png
 
@@ -297,7 +297,7 @@ def main() -> None:
         result = evaluate(runs, settings(cell), study.folder / f"{name}.json")
         results[cell] = with_mean_of_seeds(result)
     check_same_episodes(results)
-    rows = {cell: summarise(result) for cell, result in results.items()}
+    rows = {cell: summarise(Table.of(result)) for cell, result in results.items()}
     values = {cell: [row for row in result if row.metric == "job_value"] for cell, result in rows.items()}
     print(table(values))
     for name, series in SERIES.items():

@@ -7,14 +7,14 @@ Reasons: docs/decisions/0033-departures-from-published-rules.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isnan, nan
 
 import numpy as np
 
 from rlsched.evaluate.references import GREEDY_SJF, GREEDY_SJF_WITH_HORIZON
-from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, Table
+from rlsched.evaluate.statistics import PolicyLabel, Table
 from rlsched.jobs import FloatArray
 from rlsched.scenario import ResolvedScenario
 
@@ -53,19 +53,15 @@ def hoarding_applies(scenario: ResolvedScenario) -> bool:
     return scenario.episode.end != "max_ticks"
 
 
-def hoarding(episodes: Iterable[EpisodeResult]) -> list[Breach]:
+def hoarding(table: Table) -> list[Breach]:
     """Check every learned policy against greedy sjf on the same sequences.
 
     Args:
-        episodes: of all policies; those of sjf, `greedy` or with a horizon `now`, are the reference.
+        table: episodes of all policies; those of sjf, `greedy` or with a horizon `now`, are the reference.
 
     Returns:
         One finding per learned policy, breached or not.
-
-    Raises:
-        ValueError: the episodes are not the same for all policies.
     """
-    table = Table.of(episodes)
     references = (GREEDY_SJF, GREEDY_SJF_WITH_HORIZON)
     known = [table.columns[name] for name in references if name in table.columns]
     reference = known[0] if known else {}

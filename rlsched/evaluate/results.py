@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from rlsched.evaluate.hoarding import Breach, hoarding, hoarding_applies
 from rlsched.evaluate.limits import LimitCheck
-from rlsched.evaluate.statistics import EpisodeResult, SeedRow, SummaryRow, summarise, summarise_seeds
+from rlsched.evaluate.statistics import EpisodeResult, SeedRow, SummaryRow, Table, summarise, summarise_seeds
 from rlsched.scenario import ResolvedScenario
 
 Protocol = Literal["rlscheduler"]
@@ -55,9 +55,10 @@ class Result:
         Raises:
             ValueError: the episodes are not the same for all policies.
         """
-        breaches = hoarding(episodes) if hoarding_applies(scenario) else []
-        rows = summarise(episodes, seed)
-        seeds = summarise_seeds(episodes, rows, seed)
+        table = Table.of(episodes)
+        breaches = hoarding(table) if hoarding_applies(scenario) else []
+        rows = summarise(table, seed)
+        seeds = summarise_seeds(table, rows, seed)
         return cls(scenario, episodes, rows, breaches, protocol, dict(repairs or {}), limits, seeds)
 
 

@@ -179,16 +179,12 @@ def _seeds(results: Iterable[EpisodeResult]) -> dict[PolicyLabel, tuple[int, ...
     }
 
 
-def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryRow]:
+def summarise(table: Table, seed: int = 0) -> list[SummaryRow]:
     """Means, intervals and paired differences to the best heuristic, per policy and metric.
 
     The best heuristic is chosen for each metric, over all backfilling rules, by its mean. Rows are by policy
     in the order of their first episode, then by metric. `seed` is that of the resampling.
-
-    Raises:
-        ValueError: the episodes are not the same for all policies.
     """
-    table = Table.of(episodes)
     best = {metric: table.best_heuristic(metric) for metric in table.metrics}
     cells: list[tuple[PolicyLabel, str]] = []
     samples: list[FloatArray] = []  # value and difference of each cell, in turn
@@ -216,15 +212,13 @@ def summarise(episodes: Iterable[EpisodeResult], seed: int = 0) -> list[SummaryR
     ]
 
 
-def summarise_seeds(
-    episodes: Iterable[EpisodeResult], rows: Iterable[SummaryRow], seed: int = 0
-) -> list[SeedRow]:
+def summarise_seeds(table: Table, rows: Iterable[SummaryRow], seed: int = 0) -> list[SeedRow]:
     """Differences between the training seeds of each policy that was trained with several.
 
-    Takes the rows of `summarise` for the same episodes; returns rows in their order, none where every policy
+    Takes the rows of `summarise` for the same table; returns rows in their order, none where every policy
     is one.
     """
-    table, cells = Table.of(episodes), by_cell(rows)
+    cells = by_cell(rows)
     named = {str(label): columns for label, columns in table.columns.items()}
     first = headline(cells.values())
     seed_rows = []

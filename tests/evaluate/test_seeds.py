@@ -12,7 +12,7 @@ from rlsched.evaluate.hoarding import hoarding
 from rlsched.evaluate.limits import check_limits
 from rlsched.evaluate.results import Result, to_json
 from rlsched.evaluate.seeds import named_seeds, seed_folder, seed_folders
-from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, by_cell, summarise, summarise_seeds
+from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, Table, by_cell, summarise, summarise_seeds
 from rlsched.report.tables import seeds_table
 from rlsched.report.words import judgement, within
 from rlsched.scenario import Objective, Scenario
@@ -42,7 +42,7 @@ SEEDS = [*played("it", [8.0, 16.0, 24.0, 80.0], 5), *played("it", [4.0, 24.0, 28
 
 
 def test_means_differences_and_wins_are_those_of_all_seeds_and_episodes() -> None:
-    row = by_cell(summarise([*SJF, *SEEDS]))[PolicyLabel("it", "policy"), "wait"]
+    row = by_cell(summarise(Table.of([*SJF, *SEEDS])))[PolicyLabel("it", "policy"), "wait"]
     assert (row.seeds, row.episodes) == (2, 4)
     assert row.mean == pytest.approx(184 / 7)
     assert row.best_heuristic == "sjf + greedy"
@@ -52,7 +52,7 @@ def test_means_differences_and_wins_are_those_of_all_seeds_and_episodes() -> Non
 
 
 def test_results_of_each_seed() -> None:
-    results = [*SJF, *SEEDS]
+    results = Table.of([*SJF, *SEEDS])
     (row,) = summarise_seeds(results, summarise(results))
     assert (row.policy, row.metric, row.seeds) == ("it", "wait", (2, 5))
     assert row.means == pytest.approx((56 / 3, 32.0))
@@ -64,19 +64,20 @@ def test_results_of_each_seed() -> None:
 
 def test_one_policy_has_no_rows_of_seeds() -> None:
     alone = [EpisodeResult("it", "policy", k, 7, None, {"wait": 3.0}, learned=True) for k in range(4)]
-    assert summarise_seeds([*SJF, *alone], summarise([*SJF, *alone])) == []
+    results = Table.of([*SJF, *alone])
+    assert summarise_seeds(results, summarise(results)) == []
 
 
 def test_one_seed_is_the_policy_itself() -> None:
     alone = [EpisodeResult("it", "policy", k, 7, None, {"wait": 3.0 + k}, learned=True) for k in range(4)]
     seed = played("it", [3.0 + k for k in range(4)], 3)
-    assert summarise([*SJF, *alone]) == summarise([*SJF, *seed])
+    assert summarise(Table.of([*SJF, *alone])) == summarise(Table.of([*SJF, *seed]))
 
 
 def test_a_policy_has_training_seeds_or_none() -> None:
     mixed = [EpisodeResult("it", "policy", 9, 7, None, {"wait": 1.0}, learned=True)]
     with pytest.raises(ValueError, match=r"it \+ policy has episodes with a training seed, and without"):
-        summarise([*SEEDS, *mixed])
+        Table.of([*SEEDS, *mixed])
 
 
 def test_hoarding_over_all_seeds_and_by_seed() -> None:
@@ -85,11 +86,13 @@ def test_hoarding_over_all_seeds_and_by_seed() -> None:
         played("it", [wait, wait], seed, schedule_span=1.0, completion_ratio=1.0)
         for wait, seed in ((100.0, 0), (240.0, 1))
     )
-    (finding,) = hoarding([*reference, *good, *bad])
+    (finding,) = hoarding(Table.of([*reference, *good, *bad]))
     assert (finding.wait, finding.episodes) == (170.0, 2)
     assert (finding.breached, finding.seeds_breached) == (False, (1,))
     assert judgement(finding) == "counts as a whole: seed 1 alone hoards"
-    (finding,) = hoarding([*reference, *good, *bad, *played("it", [300.0, 300.0], 2, schedule_span=1.0)])
+    (finding,) = hoarding(
+        Table.of([*reference, *good, *bad, *played("it", [300.0, 300.0], 2, schedule_span=1.0)])
+    )
     assert (finding.breached, finding.seeds_breached) == (True, (1, 2))
     assert judgement(finding).endswith("wait too long on average; seeds 1 and 2 alone hoard")
 
@@ -115,14 +118,14 @@ def test_what_is_written() -> None:
     again = [
         EpisodeResult(**{**e, "metrics": {"wait": e["metrics"]["wait"] or nan}}) for e in values["episodes"]
     ]
-    assert summarise(again) == summarise([*SJF, *SEEDS])
+    assert summarise(Table.of(again)) == summarise(Table.of([*SJF, *SEEDS]))
     page = seeds_table(result.seeds, ["wait"])
     assert "18.7 (seed 2) to 32 (seed 5)" in page
     assert "<td>25</td>" in page
 
 
 def test_a_seed_that_measured_nothing_has_no_mean() -> None:
-    results = [*SJF, *played("it", [8.0, 16.0, 24.0, 80.0], 0), *played("it", [nan] * 4, 1)]
+    results = Table.of([*SJF, *played("it", [8.0, 16.0, 24.0, 80.0], 0), *played("it", [nan] * 4, 1)])
     (row,) = summarise_seeds(results, summarise(results))
     assert isnan(row.means[1])
     assert row.ranked() == [(0, 32.0)]

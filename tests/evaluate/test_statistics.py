@@ -16,6 +16,7 @@ from rlsched.evaluate.statistics import (
     EpisodeResult,
     PolicyLabel,
     SummaryRow,
+    Table,
     by_cell,
     order_by,
     summarise,
@@ -99,9 +100,11 @@ def test_many_episodes_are_resampled_in_blocks() -> None:
 
 def test_summary_by_hand() -> None:
     rows = summarise(
-        episodes("fcfs", [10.0, 20.0])
-        + episodes("sjf", [6.0, 10.0])
-        + episodes("ppo", [4.0, 12.0], learned=True)
+        Table.of(
+            episodes("fcfs", [10.0, 20.0])
+            + episodes("sjf", [6.0, 10.0])
+            + episodes("ppo", [4.0, 12.0], learned=True)
+        )
     )
     ppo = row_of(rows, "ppo")
     assert ppo.best_heuristic == "sjf + greedy"
@@ -116,9 +119,11 @@ def test_summary_by_hand() -> None:
 
 def test_direction_decides_who_is_best_and_who_wins() -> None:
     rows = summarise(
-        episodes("fcfs", [0.5, 0.6], "utilization")
-        + episodes("sjf", [0.7, 0.9], "utilization")
-        + episodes("ppo", [0.8, 0.8], "utilization", learned=True)
+        Table.of(
+            episodes("fcfs", [0.5, 0.6], "utilization")
+            + episodes("sjf", [0.7, 0.9], "utilization")
+            + episodes("ppo", [0.8, 0.8], "utilization", learned=True)
+        )
     )
     ppo = row_of(rows, "ppo", "utilization")
     assert ppo.best_heuristic == "sjf + greedy"
@@ -128,17 +133,19 @@ def test_direction_decides_who_is_best_and_who_wins() -> None:
 
 def test_learned_policies_are_no_heuristics_and_backfills_compete() -> None:
     rows = summarise(
-        episodes("sjf", [9.0], backfill="none")
-        + episodes("sjf", [5.0], backfill="easy")
-        + episodes("a", [1.0], learned=True)
-        + episodes("b", [2.0], learned=True)
+        Table.of(
+            episodes("sjf", [9.0], backfill="none")
+            + episodes("sjf", [5.0], backfill="easy")
+            + episodes("a", [1.0], learned=True)
+            + episodes("b", [2.0], learned=True)
+        )
     )
     assert {row.best_heuristic for row in rows} == {"sjf + easy"}
     assert row_of(rows, "a").best_heuristic_difference == -4.0
 
 
 def test_without_heuristics_there_is_no_difference() -> None:
-    (row,) = summarise(episodes("a", [1.0, 2.0], learned=True))
+    (row,) = summarise(Table.of(episodes("a", [1.0, 2.0], learned=True)))
     assert row.best_heuristic is None
     assert row.mean == 1.5
     assert isnan(row.best_heuristic_difference)
@@ -146,7 +153,9 @@ def test_without_heuristics_there_is_no_difference() -> None:
 
 
 def test_pairs_are_formed_where_both_were_measured() -> None:
-    rows = summarise(episodes("sjf", [1.0, nan, 3.0]) + episodes("a", [2.0, 5.0, float("inf")], learned=True))
+    rows = summarise(
+        Table.of(episodes("sjf", [1.0, nan, 3.0]) + episodes("a", [2.0, 5.0, float("inf")], learned=True))
+    )
     ppo = row_of(rows, "a")
     assert ppo.best_heuristic_difference == 1.0
     assert (ppo.episodes, ppo.mean) == (2, 3.5)
@@ -154,7 +163,7 @@ def test_pairs_are_formed_where_both_were_measured() -> None:
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=12))
 def test_equal_policies_differ_by_nothing(values: list[float]) -> None:
-    ppo = row_of(summarise(episodes("sjf", values) + episodes("a", values, learned=True)), "a")
+    ppo = row_of(summarise(Table.of(episodes("sjf", values) + episodes("a", values, learned=True))), "a")
     assert (ppo.best_heuristic_difference, ppo.difference_low, ppo.difference_high) == (0.0, 0.0, 0.0)
     assert ppo.wins == 1.0
 
@@ -166,17 +175,17 @@ def test_order_of_episodes_does_not_matter(random: object) -> None:
         + episodes("fcfs", [4.0, 1.0, 3.0])  # as good on average: the first by name is the best heuristic
         + episodes("a", [2.0, 2.0, 2.0], learned=True)
     )
-    expected = by_cell(summarise(results))
+    expected = by_cell(summarise(Table.of(results)))
     random.shuffle(results)  # type: ignore[attr-defined]
-    assert by_cell(summarise(results)) == expected
+    assert by_cell(summarise(Table.of(results))) == expected
 
 
 def test_unpaired_or_repeated_episodes_are_refused() -> None:
     with pytest.raises(ValueError, match="sjf \\+ greedy has episode 0 twice"):
-        summarise(episodes("sjf", [1.0]) + episodes("sjf", [2.0]))
+        Table.of(episodes("sjf", [1.0]) + episodes("sjf", [2.0]))
     second = EpisodeResult("fcfs", "none", 0, seed=7, offset=0, metrics={"wait": 1.0})
     with pytest.raises(ValueError, match="a paired comparison needs the same episodes"):
-        summarise([*episodes("sjf", [1.0]), second])
+        Table.of([*episodes("sjf", [1.0]), second])
 
 
 def test_every_metric_of_an_episode_is_described() -> None:
@@ -199,7 +208,7 @@ def with_metrics(policy: str, learned: bool, **metrics: float) -> EpisodeResult:
 )
 def test_hoarding_thresholds(span: float, wait: float, breached: bool) -> None:
     reference = with_metrics("sjf", False, schedule_span=1.3, wait=100.0)
-    (finding,) = hoarding([reference, with_metrics("a", True, schedule_span=span, wait=wait)])
+    (finding,) = hoarding(Table.of([reference, with_metrics("a", True, schedule_span=span, wait=wait)]))
     assert finding.breached is breached
     assert finding.span_ratio == pytest.approx(span / 1.3)
     assert finding.wait_ratio == pytest.approx(wait / 100)
@@ -209,20 +218,20 @@ def test_jobs_that_never_start_are_hoarded() -> None:
     reference = with_metrics("sjf", False, schedule_span=1.3, wait=100.0, completion_ratio=1.0)
     lazy = with_metrics("a", True, schedule_span=1.0, wait=1.0, completion_ratio=0.99)
     idle = with_metrics("b", True, schedule_span=nan, wait=nan, completion_ratio=0.0)
-    assert [finding.breached for finding in hoarding([reference, lazy, idle])] == [True, True]
+    assert [finding.breached for finding in hoarding(Table.of([reference, lazy, idle]))] == [True, True]
 
 
 def test_without_greedy_sjf_hoarding_is_unknown() -> None:
-    (finding,) = hoarding([with_metrics("a", True, schedule_span=1.0, wait=5.0)])
+    (finding,) = hoarding(Table.of([with_metrics("a", True, schedule_span=1.0, wait=5.0)]))
     assert finding.breached is None
     assert finding.episodes == 0
 
 
 def test_no_wait_against_no_wait_is_no_breach() -> None:
     reference = with_metrics("sjf", False, schedule_span=1.0, wait=0.0)
-    (finding,) = hoarding([reference, with_metrics("a", True, schedule_span=1.0, wait=0.0)])
+    (finding,) = hoarding(Table.of([reference, with_metrics("a", True, schedule_span=1.0, wait=0.0)]))
     assert (finding.breached, finding.wait_ratio) == (False, 1.0)
-    (finding,) = hoarding([reference, with_metrics("a", True, schedule_span=1.0, wait=1.0)])
+    (finding,) = hoarding(Table.of([reference, with_metrics("a", True, schedule_span=1.0, wait=1.0)]))
     assert finding.breached is True
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from rlsched.evaluate.results import Result
-from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, summarise
+from rlsched.evaluate.statistics import EpisodeResult, PolicyLabel, Table, summarise
 from rlsched.jobs import JobTable
 from rlsched.report.gantt import LEGEND_IN, PANEL_IN, Gantt, Schedule, draw_gantt
 from rlsched.report.gantt import WIDTH_IN as GANTT_WIDTH_IN
@@ -117,14 +117,14 @@ def test_comparison_of_many_heuristics_says_what_it_leaves_out() -> None:
         for k in range(30)
         for e in range(3)
     ]
-    figure = draw_comparison(summarise(episodes))
+    figure = draw_comparison(summarise(Table.of(episodes)))
     assert len(figure.axes[0].get_yticklabels()) == HEURISTICS_SHOWN
     assert "18 weaker heuristics not drawn" in texts(figure)
 
 
 def test_comparison_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="was measured"):
-        draw_comparison(summarise([EpisodeResult("a", "none", 0, 0, None, {"wait": nan})]))
+        draw_comparison(summarise(Table.of([EpisodeResult("a", "none", 0, 0, None, {"wait": nan})])))
 
 
 def test_learning_curve_with_a_heuristic_far_off() -> None:
