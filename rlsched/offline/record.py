@@ -76,7 +76,6 @@ class Recording:
         behaviors: Sequence[int],
     ) -> None:
         self.scenario, self.behaviors = feed.scenario, recipe.behaviors
-        self.first = first
         count, self.behavior_of = len(behaviors), np.array(behaviors)
         self.played, seeds = drawn(feed, recipe.seed, first, count)
         longest = max(len(episode.jobs) for episode in self.played)
@@ -93,6 +92,7 @@ class Recording:
         self._costs = [TERMS.index(name) for name in self.shape.costs]
         self._rewards = np.zeros(count)
         self._rows = np.zeros(count, np.int64)
+        self._names = [episode_name(number) for number in range(first, first + count)]
         self.episodes: list[EpisodeSummary] = []
 
     def tables(self) -> Iterator[pa.Table]:
@@ -104,21 +104,38 @@ class Recording:
             block.show(self.sim)
             while not block.full and self._playing().any():
                 self._step(block)
-            yield self._table(block, started)
+            envs, t = np.nonzero(block.deciding[: block.steps].T)  # episode by episode
+            columns = {
+                "t": started + t,
+                "obs": block.obs[t, envs],
+                "new_obs": block.obs[t + 1, envs],
+                "action_mask": block.mask[t, envs],
+                "new_action_mask": block.mask[t + 1, envs],
+                "actions": block.actions[t, envs],
+                "rewards": block.rewards[t, envs],
+                "costs": block.costs[t, envs],
+                "elapsed": block.elapsed[t, envs],
+                "terminateds": block.terminated[t, envs],
+                "truncateds": block.truncated[t, envs],
+                "action_logp": block.logp[t, envs],
+                "eps_id": words(self._names, envs),
+                "behavior": words([behavior.label for behavior in self.behaviors], self.behavior_of[envs]),
+            }
+            yield table(self.shape, columns)
             started += block.steps
             block.clear()
-        for env, episode in enumerate(self.played):
+        for env, (episode, name) in enumerate(zip(self.played, self._names, strict=True)):
             metrics = self.sim.metrics(env, episode.jobs)
             actor = self.actors[self.behavior_of[env]]
             if isinstance(actor, RecordedActor):
                 metrics |= actor.followed(env)
             self.episodes.append(
                 EpisodeSummary(
-                    eps_id=self._name(env),
+                    eps_id=name,
                     behavior=self.behaviors[self.behavior_of[env]].label,
                     rows=int(self._rows[env]),
                     reward=float(self._rewards[env]),
-                    metrics={name: value for name, value in metrics.items() if isfinite(value)},
+                    metrics={metric: value for metric, value in metrics.items() if isfinite(value)},
                 )
             )
 
@@ -150,31 +167,6 @@ class Recording:
         block.terminated[at], block.truncated[at] = sim.terminated, sim.truncated
         block.steps += 1
         block.show(sim)
-
-    def _table(self, block: _Block, started: int) -> pa.Table:
-        env, t = np.nonzero(block.deciding[: block.steps].T)  # episode by episode
-        return table(
-            self.shape,
-            {
-                "t": started + t,
-                "obs": block.obs[t, env],
-                "new_obs": block.obs[t + 1, env],
-                "action_mask": block.mask[t, env],
-                "new_action_mask": block.mask[t + 1, env],
-                "actions": block.actions[t, env],
-                "rewards": block.rewards[t, env],
-                "costs": block.costs[t, env],
-                "elapsed": block.elapsed[t, env],
-                "terminateds": block.terminated[t, env],
-                "truncateds": block.truncated[t, env],
-                "action_logp": block.logp[t, env],
-                "eps_id": words([self._name(k) for k in range(len(self.played))], env),
-                "behavior": words([behavior.label for behavior in self.behaviors], self.behavior_of[env]),
-            },
-        )
-
-    def _name(self, env: int) -> str:
-        return episode_name(self.first + env)
 
 
 def episode_name(number: int) -> str:
