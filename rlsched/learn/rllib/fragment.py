@@ -132,39 +132,35 @@ class Fragment:
         """All pieces of episodes in the fragment, as RLlib's episodes; views of the arrays."""
         pieces = []
         for env, cuts in enumerate(self.cuts):
-            start = 0
-            for number, cut in enumerate(cuts):
-                if cut.t > start:
-                    pieces.append(self._piece(env, start, cut, number, space, action_space))
-                start = cut.t
+            starts = [0, *(cut.t for cut in cuts)]
+            for number, (start, cut) in enumerate(zip(starts, cuts, strict=False)):
+                length, steps = cut.t - start, slice(start, cut.t)
+                if not length:
+                    continue
+                outputs: dict[str, Any] = {
+                    name: InfiniteLookbackBuffer(values[env, steps]) for name, values in self.columns.items()
+                }
+                if self.states:
+                    # RLlib's learners look back from the first step to the state before it.
+                    before = {name: values[env, start : cut.t + 1] for name, values in self.states.items()}
+                    outputs[Columns.STATE_OUT] = InfiniteLookbackBuffer(before, lookback=1)
+                observations = self.obs[env, start + number : cut.t + number + 1]
+                piece = SingleAgentEpisode(
+                    id_=cut.id,
+                    observations=InfiniteLookbackBuffer(observations),
+                    observation_space=space,
+                    infos=InfiniteLookbackBuffer([{}] * (length + 1)),
+                    actions=InfiniteLookbackBuffer(self.actions[env, steps]),
+                    action_space=action_space,
+                    rewards=InfiniteLookbackBuffer(self.rewards[env, steps]),
+                    terminated=cut.terminated,
+                    truncated=cut.truncated,
+                    extra_model_outputs=outputs,
+                    t_started=cut.before - length,
+                    len_lookback_buffer=0,
+                )
+                pieces.append(piece)
         return pieces
-
-    def _piece(
-        self, env: int, start: int, cut: Cut, number: int, space: Any, action_space: Any
-    ) -> SingleAgentEpisode:
-        steps = slice(start, cut.t)
-        outputs: dict[str, Any] = {
-            name: InfiniteLookbackBuffer(values[env, steps]) for name, values in self.columns.items()
-        }
-        if self.states:
-            # The state before the first step looks back to the piece before, as RLlib's learners expect.
-            before = {name: values[env, start : cut.t + 1] for name, values in self.states.items()}
-            outputs[Columns.STATE_OUT] = InfiniteLookbackBuffer(before, lookback=1)
-        length = cut.t - start
-        return SingleAgentEpisode(
-            id_=cut.id,
-            observations=InfiniteLookbackBuffer(self.obs[env, start + number : cut.t + number + 1]),
-            observation_space=space,
-            infos=InfiniteLookbackBuffer([{}] * (length + 1)),
-            actions=InfiniteLookbackBuffer(self.actions[env, steps]),
-            action_space=action_space,
-            rewards=InfiniteLookbackBuffer(self.rewards[env, steps]),
-            terminated=cut.terminated,
-            truncated=cut.truncated,
-            extra_model_outputs=outputs,
-            t_started=cut.before - length,
-            len_lookback_buffer=0,
-        )
 
 
 def new_id() -> str:
