@@ -13,7 +13,7 @@ import torch
 
 from rlsched.learn.config.training import make_config
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.plan import fit
+from rlsched.learn.plan import resolve_run
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario import load
@@ -40,7 +40,7 @@ def test_a_dataset_is_intact_and_trains() -> None:
     assert check(folder, manifest) == []
     assert sum(shard.rows for shard in manifest.shards) == 126
     config = make_config({"algo": "cql", "dataset": str(folder)}, "test")
-    feed, resolved = fit(manifest.scenario, config)
+    feed, resolved = resolve_run(manifest.scenario, config)
     assert feed.scenario.decision == manifest.scenario.decision
     assert resolved.dataset == folder
 

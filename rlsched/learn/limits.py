@@ -8,7 +8,7 @@ from rlsched.errors import BadInputError
 from rlsched.learn.algorithms.cocorl import without_limits
 from rlsched.learn.config.training import TrainConfig
 from rlsched.learn.folder import RunFolder
-from rlsched.learn.plan import Plan, inputs_of, whole
+from rlsched.learn.plan import Plan, inputs_of, resolve_run
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.learn.run import Display, train
 from rlsched.learn.selection import limited_name
@@ -53,7 +53,7 @@ def train_unconstrained(
     scenario = with_limits(scenario, dict.fromkeys(scenario.objective.costs))
     resume = folder.holds_run
     if resume:
-        feed, wanted = whole(scenario, config)
+        feed, wanted = resolve_run(scenario, config)
         if folder.read() != (feed.scenario, wanted):
             raise BadInputError(
                 str(folder.path),
@@ -62,7 +62,7 @@ def train_unconstrained(
             )
         folder.check_inputs(inputs_of(feed.scenario, wanted))
         latest = folder.latest()
-        if latest is not None and latest[1].steps >= (wanted.steps):
+        if latest is not None and latest[1].steps >= wanted.steps:
             return True
     return train(scenario, config, folder, display, resume=resume, address=address).reason != "interrupted"
 

@@ -68,7 +68,7 @@ def plan(
             "learned from a dataset with privileged blocks, as older versions recorded them",
             "begin another run, from a dataset of this version",
         )
-    feed, resolved = fit(scenario, config)
+    feed, resolved = resolve_run(scenario, config)
     scenario = feed.scenario
     latest, damaged = folder.checkpoints.intact(trust=trust) if resume else (None, [])
     initial = resolved
@@ -83,38 +83,24 @@ def plan(
     return Plan(scenario, resolved, initial, feed, validation, inputs, latest, tuple(damaged), trust)
 
 
-def fit(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, ResolvedConfig]:
-    """See whether scenario and settings go together; both as a run writes them down.
-
-    Raises:
-        BadInputError: they do not, or one of them cannot be used.
-    """
-    feed, resolved = whole(scenario, config)
-    scenario = feed.scenario
-    build_policy(layout_of(feed), resolved.network)  # refuses a network without the blocks that it needs
-    if resolved.dataset is not None:
-        manifest, rewards = read_manifest(resolved.dataset), resolved.algorithm.reads_rewards
-        check_for(resolved.dataset, manifest, scenario, len(feed.units), rewards=rewards)
-    check_limits(scenario, resolved)
-    return feed, resolved
-
-
-def layout_of(feed: EpisodeFeed) -> Layout:
-    """Layout of observations and actions in these episodes."""
-    return Layout.of(feed.scenario.observation, feed.scenario.decision, len(feed.units))
-
-
-def whole(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, ResolvedConfig]:
+def resolve_run(scenario: Scenario, config: TrainConfig) -> tuple[EpisodeFeed, ResolvedConfig]:
     """The episodes and the resolved settings of a run, as its folder holds them.
 
     Raises:
-        BadInputError: the scenario or its workload cannot be used.
+        BadInputError: scenario and settings do not go together, or one of them cannot be used.
     """
     resolved = in_place(config.resolve(scenario))
     feed = EpisodeFeed(rooted(scenario if resolved.has_privileged_critic else scenario.public))
     if resolved.network.kind == "cnn":
         network = resolved.network.model_copy(update={"units": tuple(feed.units)})
         resolved = resolved.model_copy(update={"network": network})
+    scenario = feed.scenario
+    layout = Layout.of(scenario.observation, scenario.decision, len(feed.units))
+    build_policy(layout, resolved.network)  # refuses a network without the blocks that it needs
+    if resolved.dataset is not None:
+        manifest, rewards = read_manifest(resolved.dataset), resolved.algorithm.reads_rewards
+        check_for(resolved.dataset, manifest, scenario, len(feed.units), rewards=rewards)
+    check_limits(scenario, resolved)
     return feed, resolved
 
 

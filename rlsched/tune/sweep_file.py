@@ -9,7 +9,7 @@ from typing import Any
 from rlsched.errors import BadInputError
 from rlsched.evaluate.policy_names import is_checkpoint
 from rlsched.learn.config.training import TrainConfig
-from rlsched.learn.plan import check_teachers, fit, in_place
+from rlsched.learn.plan import check_teachers, in_place, resolve_run
 from rlsched.scenario import rooted
 from rlsched.settings import validate
 from rlsched.settings_files import read_text, read_yaml
@@ -108,7 +108,7 @@ def check_point(sweep: Sweep, where: str, point: Point) -> None:
     try:
         scenario, config = sweep.settings(where, point)
         if sweep.policy is None:
-            feed, config = fit(scenario, config)
+            feed, config = resolve_run(scenario, config)
             check_teachers(config, feed)
         else:
             open_comparison(scenario, sweep.policy, sweep.episodes, 0)

@@ -18,7 +18,7 @@ from rlsched.evaluate.statistics import PolicyLabel
 from rlsched.jobs import FloatArray, IntArray, JobTable
 from rlsched.learn.config.training import make_config
 from rlsched.learn.pid import LimitCheck
-from rlsched.learn.plan import validation_of, whole
+from rlsched.learn.plan import resolve_run, validation_of
 from rlsched.learn.selection import MARGIN, Score, Validation, hoarding_excess
 from rlsched.scenario import RelativeLimit, Scenario
 from rlsched.sim.columns import JOB_FEATURES
@@ -295,7 +295,7 @@ def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
     parts = "[{workload: {kind: lublin, load: 0.6}}, {workload: {kind: lublin, load: 1.3}, share: 2}]"
     words = ["episode.jobs=128", "decision.action_rule=hold", f"workload={{kind: mixture, parts: {parts}}}"]
     chosen = scenario.load("lublin-256", words)
-    feed, config = whole(chosen, make_config({}, "test", ["validation.episodes=15"]))
+    feed, config = resolve_run(chosen, make_config({}, "test", ["validation.episodes=15"]))
     actual = validation_of(feed.scenario, config, feed)
     assert actual.facts()["of_parts"] == [5, 10]
     played = [
@@ -313,7 +313,7 @@ def test_a_run_on_a_mixture_is_validated_part_by_part() -> None:
 def test_parts_with_few_episodes_are_validated_together() -> None:
     parts = "[{workload: {kind: lublin, load: 0.6}}, {workload: {kind: lublin, load: 1.3}, share: 2}]"
     words = ["episode.jobs=128", f"workload={{kind: mixture, parts: {parts}}}"]
-    feed, config = whole(
+    feed, config = resolve_run(
         scenario.load("lublin-256", words), make_config({}, "test", ["validation.episodes=12"])
     )
     assert validation_of(feed.scenario, config, feed).facts()["of_parts"] == [12]
