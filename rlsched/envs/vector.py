@@ -105,16 +105,17 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         on_illegal: Literal["replace", "raise"] = "replace",
         feed: EpisodeFeed | None = None,
     ) -> None:
-        self.feed = EpisodeFeed(as_scenario(scenario)) if feed is None else feed
-        whole = as_scenario(scenario).resolve(self.feed.scenario.cluster)
-        self.scenario = whole.public
+        scenario = as_scenario(scenario)
+        self.feed = EpisodeFeed(scenario) if feed is None else feed
+        resolved = scenario.resolve(self.feed.scenario.cluster)
+        self.scenario = resolved.public
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.on_illegal = on_illegal
         named = self.scenario.observation.blocks
         self.shows_image = "image" in named and not flat
         self.simulator = VectorSimulator(
-            whole if privileged else self.scenario,
+            resolved if privileged else self.scenario,
             self.feed.units,
             num_envs,
             self.feed.max_jobs,
@@ -124,7 +125,7 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         self._show(Layout.of(self.scenario.observation, self.scenario.decision, len(self.feed.units)))
         self._privileged: tuple[str, ...] | None = None
         if privileged:
-            self._privileged = tuple(name for name in whole.observation.blocks if name in PRIVILEGED)
+            self._privileged = tuple(name for name in resolved.observation.blocks if name in PRIVILEGED)
         self.single_action_space = gym.spaces.Discrete(self.layout.num_actions)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.episodes: list[Episode] = []
@@ -140,8 +141,8 @@ class SchedulingVectorEnv(VectorEnv[Arrays, IntArray, NDArray[Any]]):
         named = self.scenario.observation.blocks
         self.single_observation_space = observation_space(layout, self.flat, named, image)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        whole = self.simulator.layout
-        self._columns = slice(None) if layout == whole else public_columns(whole)
+        simulated = self.simulator.layout
+        self._columns = slice(None) if layout == simulated else public_columns(simulated)
 
     def reset(
         self,
