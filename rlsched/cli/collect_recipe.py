@@ -68,8 +68,9 @@ def new_recipe(
         BadInputError: there are several sources of them, or none, or they are wrong.
     """
     from rlsched.offline.recipe import Recipe, parse_behaviors
-    from rlsched.scenario.combined_file import read_combined, split_overrides
+    from rlsched.scenario.combined_file import parse_combined, split_overrides
     from rlsched.settings import validate
+    from rlsched.settings_files import read_text, read_yaml
 
     sources = [name for name, value in (("--scenario", scenario), ("--trace", trace)) if value]
     if (recipe is not None) == bool(sources):
@@ -85,7 +86,7 @@ def new_recipe(
                 f"{'--policy' if policies else '--noise'} and RECIPE are both given",
                 "name policies in the recipe (behaviors)",
             )
-        return read_combined(recipe, Recipe, overrides)
+        return parse_combined(read_yaml(read_text(recipe), str(recipe)), str(recipe), Recipe, overrides)
     for_recipe, for_scenario = split_overrides(Recipe, overrides)
     simulated = options.given_scenario(scenario, trace, for_scenario)
     options.check_trace(simulated)

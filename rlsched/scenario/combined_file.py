@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
@@ -12,7 +11,6 @@ from pydantic import BaseModel
 from rlsched.errors import BadInputError
 from rlsched.scenario import Scenario, load, parse
 from rlsched.settings import validate
-from rlsched.settings_files import read_text, read_yaml
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -27,43 +25,24 @@ def split_overrides(model: type[BaseModel], overrides: Iterable[str]) -> tuple[l
     return of_model, of_scenario
 
 
-def read_combined(
-    path: Path,
-    model: type[Model],
-    overrides: Iterable[str] = (),
-    default_scenario: str | Mapping[str, Any] | None = None,
+def parse_combined(
+    values: Mapping[str, Any], where: str, model: type[Model], overrides: Iterable[str] = ()
 ) -> tuple[Scenario, Model]:
-    """Read a file with a model's keys, and `scenario`: a name, a file or a mapping.
+    """Parse plain values with a model's keys, and `scenario`: a name, a file or a mapping.
 
     Args:
-        path: of the file.
+        values: of the file.
+        where: their origin, for messages.
         model: of the other settings.
         overrides: `--set` assignments to either.
-        default_scenario: used if the file has none; None: the file must have one.
-
-    Raises:
-        BadInputError: the file, a key or a value is invalid.
-    """
-    values = read_yaml(read_text(path), str(path))
-    return parse_combined(values, str(path), model, overrides, default_scenario)
-
-
-def parse_combined(
-    values: Mapping[str, Any],
-    where: str,
-    model: type[Model],
-    overrides: Iterable[str] = (),
-    default_scenario: str | Mapping[str, Any] | None = None,
-) -> tuple[Scenario, Model]:
-    """Parse plain values with a model's keys, and `scenario`; see `read_combined`.
 
     Raises:
         BadInputError: a key or a value is invalid.
     """
     settings = dict(values)
     of_model, of_scenario = split_overrides(model, overrides)
-    source = settings.pop("scenario", None) or default_scenario
-    if source is None:
+    source = settings.pop("scenario", None)
+    if not source:
         validate(model, settings, where, of_model)  # a misspelt key may be the cause
         raise BadInputError(
             f"{where}: scenario", "is missing", "name one: 'scenario: NAME or FILE.yaml', or a mapping"
@@ -76,6 +55,6 @@ def parse_combined(
 
 
 def dump_combined(scenario: Scenario, settings: BaseModel) -> bytes:
-    """A scenario and other settings as one YAML file, for `read_combined`."""
+    """A scenario and other settings as one YAML file, for `parse_combined`."""
     values = {"scenario": scenario.model_dump(mode="json"), **settings.model_dump(mode="json")}
     return yaml.safe_dump(values, sort_keys=False, encoding="utf-8")

@@ -29,7 +29,8 @@ from rlsched.offline.manifest import Manifest, read_manifest
 from rlsched.offline.recipe import Recipe
 from rlsched.offline.shards import episodes_of
 from rlsched.scenario import Scenario
-from rlsched.scenario.combined_file import read_combined
+from rlsched.scenario.combined_file import parse_combined
+from rlsched.settings_files import read_text, read_yaml
 from rlsched.sim.layout import Layout
 
 from .conftest import collected, nobody, recipe
@@ -320,7 +321,8 @@ def test_the_card_says_what_there_is(dataset: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("datasets/*.yaml")), ids=lambda path: path.stem)
 def test_the_recipes_that_come_with_it_can_be_recorded(path: Path, tmp_path: Path) -> None:
-    simulated, spec = read_combined(path, Recipe, ["episode.max_ticks=20", "steps=100"])
+    values = read_yaml(read_text(path), str(path))
+    simulated, spec = parse_combined(values, str(path), Recipe, ["episode.max_ticks=20", "steps=100"])
     manifest = collected(simulated, spec, tmp_path / "out")
     assert {item.behavior for item in manifest.behaviors} <= {item.label for item in spec.behaviors}
     assert check(tmp_path / "out", manifest) == []

@@ -295,10 +295,10 @@ def parse_config(
     Raises:
         BadInputError: a key or a value is wrong.
     """
-    usual: dict[str, Any] | None = None
     if values.get("scenario") is None and isinstance(values.get("dataset"), str):
-        usual = read_manifest(Path(values["dataset"])).scenario.model_dump(mode="json")
-    return parse_combined(values, where, TrainConfig, overrides, usual)
+        recorded = read_manifest(Path(values["dataset"])).scenario
+        values = {**values, "scenario": recorded.model_dump(mode="json")}
+    return parse_combined(values, where, TrainConfig, overrides)
 
 
 def make_config(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> TrainConfig:
