@@ -185,8 +185,10 @@ def comparison(
     for row in order_by(rows, metrics[0]):
         label = row.label
         means = [
-            interval(cells[label, name], scales[name], bare=not wide and name != metrics[0])
-            for name in metrics
+            _range(scales[cell.metric], cell.mean, cell.low, cell.high)
+            if wide or cell.metric == metrics[0]
+            else Text(scales[cell.metric](cell.mean))
+            for cell in (cells[label, name] for name in metrics)
         ]
         compared = [difference(row, scales[metrics[0]]), wins(row)][: len(extra)]
         table.add_row(_name(row, label in hoarders), row.backfill, means[0], *compared, *means[1:])
@@ -220,13 +222,6 @@ def _scale(rows: Iterable[SummaryRow], metric: str) -> Scale:
 def _name(row: SummaryRow, hoards: bool) -> Text:
     text = Text(row.policy, style="bold" if row.learned else "")
     return text.append(" hoards", style=BAD) if hoards else text
-
-
-def interval(row: SummaryRow, scale: Scale, *, bare: bool = False) -> Text:
-    """A mean and its interval, which needs several episodes; `bare`: only the mean."""
-    if bare:
-        return Text(scale(row.mean))
-    return _range(scale, row.mean, row.low, row.high)
 
 
 def difference(row: SummaryRow, scale: Scale) -> Text:
@@ -263,7 +258,7 @@ def against_heuristics(learned: Sequence[SummaryRow], rows: Sequence[SummaryRow]
         scale = _scale(rows, row.metric)
         rival = cells[row.best_heuristic or "", row.metric]
         name = row.policy if row.policy != previous else ""
-        means = (interval(row, scale), row.best_heuristic or "", scale(rival.mean))
+        means = (_range(scale, row.mean, row.low, row.high), row.best_heuristic or "", scale(rival.mean))
         lines.append((name, labelled(row.metric, scale), *means, difference(row, scale), wins(row)))
         previous = row.policy
     return plain_table(
