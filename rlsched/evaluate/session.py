@@ -18,7 +18,7 @@ from rlsched.scenario import EpisodeSettings, ResolvedScenario, Scenario, SwfWor
 from rlsched.scenario.bounds import MOST_EPISODE_JOBS, MOST_ROW
 from rlsched.sim.metrics import Played, job_metrics, rlscheduler_metrics
 from rlsched.sim.simulator import effective_prices
-from rlsched.workloads.episodes import Episode
+from rlsched.workloads.episodes import Episode, evaluation_power_rng
 from rlsched.workloads.source import Source, TraceSource, open_source
 
 DEFAULT_EPISODES = 20
@@ -246,7 +246,7 @@ def _listed(source: TraceSource, scenario: Scenario, choice: Choice, seed: int) 
 
 def _at_rows(source: TraceSource, offsets: Sequence[int], seed: int) -> list[Episode]:
     """The episodes that start at these rows."""
-    parts = [source.listed(offset, k, seed) for k, offset in enumerate(offsets)]
+    parts = [source.starting_at(offset, evaluation_power_rng(k, seed)) for k, offset in enumerate(offsets)]
     return [
         replace(part, number=k, seed=seed, rows=source.rows(offset, len(part.jobs)))
         for k, (offset, part) in enumerate(zip(offsets, parts, strict=True))

@@ -152,32 +152,33 @@ class TraceSource:
         """Draw a window within the training rows."""
         first, end = self.training_rows
         if self.windows.everything:
-            return self._episode(first, end, rng)
+            return self.starting_at(first, rng, end)
         if self.days is not None:
             return self._resampled(self.days, "training", rng, rng)
         row = self._random_row(rng, [(first, end)], "training")
-        return self._episode(row, self.windows.end(row), rng)
+        return self.starting_at(row, rng)
 
     def evaluation(self, index: int, seed: int) -> Episode:
         """The window at offset number `index`, or a random one outside the training rows."""
+        power = evaluation_power_rng(index, seed)
         if self.windows.everything:
-            return self.listed(0, index, seed)
+            return self.starting_at(0, power)
         if not self.offsets:
             first, end = self.training_rows
             outside = [(0, first), (end, len(self.trace.jobs))]
             if self.days is not None and self.resample_evaluation:
-                streams = evaluation_rng(index, seed), evaluation_power_rng(index, seed)
-                return self._resampled(self.days, "evaluation", *streams)
+                return self._resampled(self.days, "evaluation", evaluation_rng(index, seed), power)
             row = self._random_row(evaluation_rng(index, seed), outside, "evaluation")
-            return self.listed(row, index, seed)
+            return self.starting_at(row, power)
         if index >= len(self.offsets):
             problem = f"has {len(self.offsets)} episodes, and number {index + 1} is requested"
             raise BadInputError("episode.offsets", problem, "add offsets, or evaluate fewer episodes")
-        return self.listed(self.offsets[index], index, seed)
+        return self.starting_at(self.offsets[index], power)
 
-    def listed(self, offset: int, index: int, seed: int) -> Episode:
-        """The window at row `offset`, with the power of evaluation episode number `index` of a seed."""
-        return self._episode(offset, self.windows.end(offset), evaluation_power_rng(index, seed))
+    def starting_at(self, row: int, power: np.random.Generator, end: int | None = None) -> Episode:
+        """The episode from `row` to before `end`, by default a window, with power drawn from a stream."""
+        jobs = self.rows(row, (end or self.windows.end(row)) - row)
+        return episode(jobs.in_submit_order(), row, self.supply, power)
 
     def _random_row(self, rng: np.random.Generator, spans: list[tuple[int, int]], purpose: str) -> int:
         """Draw the first row of an episode within one of the spans of rows, uniformly."""
@@ -227,6 +228,3 @@ class TraceSource:
         choices = self._days_of(days, purpose)
         jobs = days.draw(rng, choices, self.windows.jobs, self.windows.ticks)
         return episode(jobs, None, self.supply, power)
-
-    def _episode(self, first: int, end: int, rng: np.random.Generator) -> Episode:
-        return episode(self.rows(first, end - first).in_submit_order(), first, self.supply, rng)

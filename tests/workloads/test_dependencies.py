@@ -67,7 +67,7 @@ def test_they_count_only_where_they_are_followed(trace: Path) -> None:
 
 
 def test_who_follows_a_job_before_the_episode_comes_at_its_submit_time(trace: Path) -> None:
-    cut = opened(trace, FOLLOW, "episode.jobs=2", "episode.offsets=[1]").listed(1, 0, 0)
+    cut = opened(trace, FOLLOW, "episode.jobs=2", "episode.offsets=[1]").evaluation(0, 0)
     assert cut.jobs.id.tolist() == [2, 3]
     assert cut.jobs.predecessors().tolist() == [-1, -1]
 
