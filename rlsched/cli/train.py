@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -197,6 +196,7 @@ def _train(
     from rlsched.cli.watch import RichDisplay
     from rlsched.learn.run import train as run
     from rlsched.learn.series import train_seeds
+    from rlsched.learn.summary import ended_before
 
     texts, unconstrained = limits
     with RichDisplay(config) as display:
@@ -252,12 +252,3 @@ def _report(summaries: dict[int, Summary], out: Path, targets: output.Targets, s
         tell_seeds(targets.console, summaries, out, seeds)
     if last.reason == "interrupted":
         raise typer.Exit(130)
-
-
-def ended_before(training: ResolvedConfig, folder: RunFolder) -> Summary | None:
-    """Summary of a run that has reached its end by these settings already; None: it has not."""
-    from rlsched.learn.summary import Summary, reason_to_end
-
-    latest, _ = folder.checkpoints.intact()
-    reason = None if latest is None else reason_to_end(training, latest[1])
-    return None if reason is None else replace(Summary.of(folder, reason), trained=False)

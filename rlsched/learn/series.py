@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from rlsched.evaluate.seeds import seed_folder
 from rlsched.learn.config.training import ResolvedConfig
 from rlsched.learn.folder import RunFolder, check_no_run
 from rlsched.learn.run import Display, train
-from rlsched.learn.summary import Summary, reason_to_end
+from rlsched.learn.summary import Summary, ended_before
 from rlsched.scenario import Scenario
 
 
@@ -52,10 +51,8 @@ def train_seeds(
     for number in range(count):
         seed = config.seed + number
         seed_config, folder = config.model_copy(update={"seed": seed}), RunFolder(seed_folder(out, seed))
-        latest, _ = folder.checkpoints.intact()
-        reason = None if latest is None else reason_to_end(seed_config, latest[1])
-        if reason is not None:
-            summaries[seed] = replace(Summary.of(folder, reason), trained=False)
+        if (ended := ended_before(seed_config, folder)) is not None:
+            summaries[seed] = ended
             continue
         say(f"seed {seed}, {number + 1} of {count}, in {folder.path}")
         summaries[seed] = train(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -75,7 +75,7 @@ class Summary:
 
 def reason_to_end(config: ResolvedConfig, standing: Standing) -> Reason | None:
     """Reason to end a run by its settings; None: continue."""
-    if standing.steps >= (config.steps):
+    if standing.steps >= config.steps:
         return "steps"
     if config.minutes is not None and standing.seconds >= 60 * config.minutes:
         return "minutes"
@@ -85,3 +85,10 @@ def reason_to_end(config: ResolvedConfig, standing: Standing) -> Reason | None:
     if patience is not None and standing.since_best >= patience:
         return "no improvement"
     return None
+
+
+def ended_before(config: ResolvedConfig, folder: RunFolder) -> Summary | None:
+    """Summary of a run that has reached its end by these settings already; None: it has not."""
+    latest, _ = folder.checkpoints.intact()
+    reason = None if latest is None else reason_to_end(config, latest[1])
+    return None if reason is None else replace(Summary.of(folder, reason), trained=False)
