@@ -83,7 +83,7 @@ def evaluate(
     Example: rlsched evaluate runs/first --episodes 50 --report runs/first/report
     """
     choice = options.choice(
-        episodes=episodes, jobs=jobs, offsets=offsets, seed=seed, protocol=protocol, whole=False
+        episodes=episodes, jobs=jobs, offsets=offsets, seed=seed, protocol=protocol, whole_trace=False
     )
     targets = output.Targets(json=json, report=report)
     targets.check()

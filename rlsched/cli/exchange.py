@@ -90,7 +90,7 @@ def import_dataset(
     output.check_folder("--out", out)
     if behavior is not None and not behavior.strip():
         raise BadInputError("--behavior", "is empty", "give the name of the recorded policy, or remove it")
-    episodes = open_source(source, column or [])
+    episodes = open_episodes(source, column or [])
     chosen, recorded = _scenarios(episodes, source, scenario, trace, settings or [])
     with output.progress("importing", episodes.rows) as step:
         imported = write(
@@ -144,7 +144,7 @@ def _scenarios(
     return recorded, recorded
 
 
-def open_source(source: str, columns: Sequence[str]) -> ParquetEpisodes | MinariEpisodes:
+def open_episodes(source: str, columns: Sequence[str]) -> ParquetEpisodes | MinariEpisodes:
     """The episodes of a source; `columns`: values of `--column`."""
     from rlsched.offline.foreign import KNOWN
     from rlsched.offline.minari_store import MinariEpisodes

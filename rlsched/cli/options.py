@@ -322,7 +322,7 @@ def choice(
     offsets: Iterable[str] | None,
     seed: int | None,
     protocol: Protocol | None,
-    whole: bool,
+    whole_trace: bool,
 ) -> Choice:
     """The episodes of the options.
 
@@ -337,7 +337,7 @@ def choice(
         offsets=rows(offsets) if offsets else (),
         seed=seed,
         protocol="rlscheduler" if protocol else None,
-        whole=whole,
+        whole_trace=whole_trace,
     )
     chosen.check()
     return chosen

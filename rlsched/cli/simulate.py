@@ -83,7 +83,7 @@ def simulate(
         offsets=offsets,
         seed=seed,
         protocol=protocol,
-        whole=scenario is None and not options.says_episodes(overrides),
+        whole_trace=scenario is None and not options.says_episodes(overrides),
     )
     options.check_window(window, chosen)
     targets = output.Targets(json=json, report=report, render=render)

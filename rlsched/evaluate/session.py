@@ -46,7 +46,7 @@ class Choice:
     offsets: tuple[int, ...] = ()  # trace rows at which they start
     seed: int | None = None  # of all draws
     protocol: Literal["rlscheduler"] | None = None  # run them as a published simulator did
-    whole: bool = False  # the whole trace is one episode, unless something above says otherwise
+    whole_trace: bool = False  # it is one episode, unless something above says otherwise
     recent: bool = False
 
     def check(self) -> None:
@@ -193,7 +193,7 @@ def _settled(scenario: Scenario, choice: Choice) -> Scenario:
         )
     elif choice.jobs is not None:
         jobs = choice.jobs
-    elif choice.whole and choice.episodes is None and not choice.offsets:
+    elif choice.whole_trace and choice.episodes is None and not choice.offsets:
         jobs, offsets = None, ()
     if choice.offsets and not isinstance(workload, SwfWorkload):
         raise BadInputError("--offsets", "are rows of a trace", "name a trace, or draw with --episodes")
@@ -213,9 +213,9 @@ def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> 
         return _at_rows(source, rows, seed)
     if isinstance(source, TraceSource) and offsets:
         return _listed(source, scenario, choice, seed)
-    whole = jobs is None and scenario.episode.max_ticks is None
-    count = choice.episodes or (1 if whole else DEFAULT_EPISODES)
-    if whole and count > 1:
+    whole_trace = jobs is None and scenario.episode.max_ticks is None
+    count = choice.episodes or (1 if whole_trace else DEFAULT_EPISODES)
+    if whole_trace and count > 1:
         raise BadInputError(
             "--episodes", f"{count} times the same whole trace", "set their length with --jobs"
         )

@@ -89,11 +89,11 @@ class Training(Frozen):
             "validation": ResolvedValidation(**dict(validation) | checked),
             "steps": self.steps or algorithm.default_steps,
             "sampling": ResolvedSampling(**dict(sampling) | {"replicas": replicas, "runners": runners}),
-            **algorithm.defaults(self._whole(), scenario),
+            **algorithm.defaults(self._config(), scenario),
         }
         return validate(ResolvedConfig, values, f"defaults of algo={self.algo}")
 
-    def _whole(self) -> TrainConfig:
+    def _config(self) -> TrainConfig:
         assert isinstance(self, TrainConfig)
         return self
 
@@ -130,7 +130,7 @@ class Training(Frozen):
     @property
     def plays(self) -> bool:
         """Whether the algorithm samples episodes; else it learns from a dataset alone."""
-        return self.algorithm.plays(self._whole())
+        return self.algorithm.plays(self._config())
 
     @property
     def has_privileged_critic(self) -> bool:
@@ -154,14 +154,14 @@ class Training(Frozen):
     @model_validator(mode="after")
     def _fit_together(self) -> Training:
         self._check_initial_policy()
-        self.algorithm.check(self._whole())
+        self.algorithm.check(self._config())
         self._check_memory()
         self._check_replicas()
         self._check_dataset()
         return self
 
     def _check_initial_policy(self) -> None:
-        algorithm, whole = self.algorithm, self._whole()
+        algorithm, config = self.algorithm, self._config()
         if self.warm_start.teacher is not None and not algorithm.warm_starts:
             remedy = "remove it"
             if "start" in algorithm.sections[algorithm.section].model_fields:
@@ -170,7 +170,7 @@ class Training(Frozen):
                 remedy += ", or give a dataset of the teacher"
             raise SettingError("warm_start.teacher", f"not supported by algo={self.algo}", remedy)
         for unused in ALGORITHMS.values():
-            if unused is not algorithm and unused.initial_policy(whole) is not None:
+            if unused is not algorithm and unused.initial_policy(config) is not None:
                 raise SettingError(
                     f"{unused.section}.start",
                     f"not supported by algo={self.algo}",
