@@ -73,7 +73,11 @@ OBJECTIVE_PRESETS: dict[str, dict[str, Any]] = {
 
 
 class Objective(Frozen):
-    """The objective: a weighted sum of named reward terms, and limits on costs."""
+    """The objective: a weighted sum of named reward terms, and limits on costs.
+
+    Without a baseline, RLlib's algorithms train on returns that are scaled to a size of about 1
+    (`learn.rllib.scale`): the weight of a single term has no effect on them.
+    """
 
     reward: dict[Term, Annotated[float, Field(ge=-MOST, le=MOST)]] = Field(
         {"bounded_slowdown": 1.0}, min_length=1, description="term -> weight; rlsched objectives lists them"
