@@ -45,8 +45,16 @@ class NetworkActor:
     def probabilities(
         self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
-        """Action probabilities (batch, actions), as `NetworkPolicy.probabilities`; arguments as of `act`."""
-        return chances(self.logits(envs, obs, mask), sample=sample)
+        """Action probabilities (batch, actions): 0 where illegal, with a sum of 1; arguments as of `act`.
+
+        With `sample` they are those that actions are drawn from; else the best action has 1.
+        """
+        logits = self.logits(envs, obs, mask)
+        if sample:
+            probabilities = torch.softmax(logits.double(), dim=1)
+        else:
+            probabilities = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
+        return np.asarray(probabilities.numpy())
 
     @torch.no_grad()
     def logits(self, envs: NDArray[np.integer], obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:
@@ -62,15 +70,6 @@ class NetworkActor:
         for part, now in zip(self.memory, then, strict=True):
             part[rows] = now
         return logits
-
-
-def chances(logits: Tensor, *, sample: bool) -> NDArray[np.float64]:
-    """Action probabilities (batch, actions) of masked logits: with `sample` softmax, else 1 for the best."""
-    if sample:
-        probabilities = torch.softmax(logits.double(), dim=1)
-    else:
-        probabilities = nn.functional.one_hot(logits.argmax(dim=1), logits.shape[1]).double()
-    return np.asarray(probabilities.numpy())
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from rlsched.errors import BadInputError
 from rlsched.files import checksum, hidden
 from rlsched.jobs import IntArray
 from rlsched.json_files import with_checksum
-from rlsched.learn.acting import NetworkActor, chances, one_thread
+from rlsched.learn.acting import NetworkActor, one_thread
 from rlsched.learn.config.sections import Network
 from rlsched.learn.networks.blocks import former_name
 from rlsched.learn.networks.policies import LINEAR_SCALE, SCORE_SCALE, build_policy
@@ -172,21 +172,6 @@ class NetworkPolicy:
             TypeError: the policy has a memory, and decides as an `actor` only.
         """
         return self.actions(self.logits(obs, mask))
-
-    def probabilities(
-        self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
-    ) -> NDArray[np.float64]:
-        """Action probabilities (batch, actions): 0 where illegal, with a sum of 1.
-
-        Args:
-            obs: (batch, size) observation vectors.
-            mask: (batch, actions) 1 where legal.
-            sample: the distribution that is sampled from; else 1 for the best action.
-
-        Raises:
-            TypeError: the policy has a memory, and decides as an `actor` only.
-        """
-        return chances(self.logits(obs, mask), sample=sample)
 
     @torch.no_grad()
     def logits(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> Tensor:

@@ -72,16 +72,7 @@ class BehaviorActor(Protocol):
         """(envs, action) probability of each action at the present decision; 0 where illegal."""
 
 
-class StochasticPolicy(LearnedPolicy, Protocol):
-    """A learned policy that gives the probability of each action."""
-
-    def probabilities(
-        self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
-    ) -> NDArray[np.float64]:
-        """(batch, action) probability of each action; one-hot unless `sample`. Not of a recurrent policy."""
-
-
-Loader = Callable[[str], StochasticPolicy]
+Loader = Callable[[str], LearnedPolicy]
 """Loads the learned policy in a folder."""
 
 

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.evaluate.bootstrap import Interval
+from rlsched.evaluate.policy import LearnedPolicy
 from rlsched.jobs import FloatArray, IntArray
-from rlsched.offline.behavior import StochasticPolicy, sample_actions
+from rlsched.offline.behavior import sample_actions
 from rlsched.offline.episodes import GROUPS, Chunk, chunks
 from rlsched.offline.features import PLAIN_WIDTH, WIDTH, Features, Parts
 from rlsched.offline.manifest import Manifest
@@ -98,8 +99,8 @@ class PolicySums:
         rng: of these draws.
     """
 
-    def __init__(self, policy: StochasticPolicy, *, sample: bool, rng: np.random.Generator) -> None:
-        self.policy, self.sample, self.rng = policy, sample, rng
+    def __init__(self, policy: LearnedPolicy, *, sample: bool, rng: np.random.Generator) -> None:
+        self.actor, self.sample, self.rng = policy.actor(1), sample, rng  # without memory: of any states
         self.following = np.zeros((GROUPS, WIDTH, WIDTH))
         self.first = np.zeros((GROUPS, WIDTH))
         self.weighing = Weighing()
@@ -154,7 +155,7 @@ class PolicySums:
         )
 
     def _chances(self, obs: NDArray[np.float32], mask: NDArray[np.int8]) -> FloatArray:
-        return self.policy.probabilities(obs, mask, sample=self.sample)
+        return self.actor.probabilities(np.zeros(len(obs), np.int64), obs, mask, sample=self.sample)
 
     def _draw(self, chances: FloatArray) -> IntArray:
         if not self.sample:
@@ -236,7 +237,7 @@ def by_group(
 def judge(
     folder: Path,
     manifest: Manifest,
-    policies: Mapping[str, StochasticPolicy],
+    policies: Mapping[str, LearnedPolicy],
     *,
     gamma: float,
     sample: bool,

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlsched import scenario
+from rlsched.evaluate.policy import LearnedPolicy
 from rlsched.files import checksum
-from rlsched.offline.behavior import StochasticPolicy
 from rlsched.offline.collect import collect
 from rlsched.offline.folder import DatasetFolder
 from rlsched.offline.manifest import MANIFEST, Manifest, read_manifest
@@ -23,7 +23,7 @@ from rlsched.settings_files import as_json
 TICKS = 100
 
 
-def nobody(path: str) -> StochasticPolicy:
+def nobody(path: str) -> LearnedPolicy:
     """Loads no policy."""
     raise AssertionError(path)
 

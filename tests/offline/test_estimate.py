@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from rlsched.jobs import IntArray
 from rlsched.offline.columns import matrix
 from rlsched.offline.episodes import chunks
 from rlsched.offline.estimate import FITS, Judgement, judge
@@ -18,11 +19,12 @@ from rlsched.offline.manifest import read_manifest
 from rlsched.offline.weighing import Weighing
 from rlsched.scenario import Scenario
 from tests.offline.conftest import collected, recipe
+from tests.policies import Forgetful
 
 GAMMA = 0.95
 
 
-class Chances:
+class Chances(Forgetful):
     """A policy by the chances that a function of masks gives; all that estimates ask of one."""
 
     fingerprint, num_resources, recurrent = "", 2, False
@@ -31,7 +33,7 @@ class Chances:
         self.scenario, self.logit_scale = scenario, logit_scale
 
     def probabilities(
-        self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+        self, envs: IntArray, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
     ) -> NDArray[np.float64]:
         """The earlier in the window, the likelier."""
         logits = np.where(mask > 0, -self.logit_scale * np.arange(mask.shape[1]), -np.inf)
@@ -94,7 +96,8 @@ def test_importance_sampling_is_what_a_loop_comes_to(short: Scenario, noisy: Pat
     for rows in episodes.values():
         ratio, discount = 1.0, 1.0
         for t, reward, ticks, logp, mask, action in rows:
-            chance = policy.probabilities(np.zeros((1, 1), np.float32), mask[None], sample=True)[0, action]
+            obs, env = np.zeros((1, 1), np.float32), np.zeros(1, np.int64)
+            chance = policy.probabilities(env, obs, mask[None], sample=True)[0, action]
             ratio *= chance / np.exp(logp)
             earned[t] += ratio * discount * reward
             weights[t] += ratio
@@ -150,7 +153,7 @@ def test_what_nobody_recorded_is_said_to_be_unlike(short: Scenario, tmp_path: Pa
 
     class Waits(Chances):
         def probabilities(
-            self, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
+            self, envs: IntArray, obs: NDArray[np.float32], mask: NDArray[np.int8], *, sample: bool
         ) -> NDArray[np.float64]:
             chances = np.zeros(mask.shape)
             chances[:, -1] = 1.0
