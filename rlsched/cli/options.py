@@ -341,8 +341,3 @@ def choice(
     )
     chosen.check()
     return chosen
-
-
-def says_episodes(overrides: Iterable[str]) -> bool:
-    """Whether a `--set` assignment changes the episodes."""
-    return any(override.partition("=")[0].partition(".")[0] == "episode" for override in overrides)

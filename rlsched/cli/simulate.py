@@ -77,13 +77,14 @@ def simulate(
     """
     overrides = set_ or []
     chosen = options.choose_scenario(scenario, trace, overrides, protocol)
+    sets_episodes = any(override.partition("=")[0].partition(".")[0] == "episode" for override in overrides)
     choice = options.choice(
         episodes=episodes,
         jobs=jobs,
         offsets=offsets,
         seed=seed,
         protocol=protocol,
-        whole_trace=scenario is None and not options.says_episodes(overrides),
+        whole_trace=scenario is None and not sets_episodes,
     )
     options.check_window(window, chosen)
     targets = output.Targets(json=json, report=report, render=render)

@@ -155,7 +155,9 @@ def open_session(scenario: Scenario, choice: Choice) -> Session:
     choice.check()
     scenario = _settled(scenario, choice)
     try:
-        source = open_source(scenario.model_copy(update={"episode": _without_offsets(scenario.episode)}))
+        # Offsets are checked here, where their option names are known.
+        anywhere = scenario.episode.model_copy(update={"offsets": ()})
+        source = open_source(scenario.model_copy(update={"episode": anywhere}))
         seed = PROTOCOL_SEED if choice.protocol else choice.seed or 0
         episodes = _episodes(source, scenario, choice, seed)
     except BadInputError as error:
@@ -199,11 +201,6 @@ def _settled(scenario: Scenario, choice: Choice) -> Scenario:
         raise BadInputError("--offsets", "are rows of a trace", "name a trace, or draw with --episodes")
     episode = EpisodeSettings(jobs=jobs, offsets=offsets, end=end, max_ticks=max_ticks)
     return scenario.model_copy(update={"episode": episode})
-
-
-def _without_offsets(episode: EpisodeSettings) -> EpisodeSettings:
-    """Settings to open the source with: offsets are checked here, where their option names are known."""
-    return episode.model_copy(update={"offsets": ()})
 
 
 def _episodes(source: Source, scenario: Scenario, choice: Choice, seed: int) -> list[Episode]:

@@ -44,7 +44,9 @@ def open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     trace = read_once(swf.read, workload.file, rules=workload.rules, tick_s=scenario.cluster.tick_s)
     cluster = scenario.cluster.resolve(trace.processors, name)
     _check_rules(scenario, workload)
-    trace = replace(trace, jobs=_independent(trace.jobs)) if not scenario.linked else trace
+    if not scenario.linked:
+        none = np.full(len(trace.jobs), -1)
+        trace = replace(trace, jobs=replace(trace.jobs, preceding=none, think=none))
     jobs = trace.jobs if workload.enrich is None else enrich(trace.jobs, workload.enrich, cluster)
     exact = jobs if workload.estimates is None else replace(jobs, requested=jobs.runtime)
     limited, counts = within_limits(
@@ -81,12 +83,6 @@ def open_trace(scenario: Scenario, workload: SwfWorkload) -> TraceSource:
     )
     source.check_days()
     return source
-
-
-def _independent(jobs: JobTable) -> JobTable:
-    """Jobs without their dependencies."""
-    none = np.full(len(jobs), -1)
-    return replace(jobs, preceding=none, think=none)
 
 
 def _check_rules(scenario: Scenario, workload: SwfWorkload) -> None:
