@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import islice
 
 from rlsched.errors import BadInputError
 from rlsched.serve.api.requests import num_clusters
@@ -82,7 +81,7 @@ class BatchingQueue:
         """Use another thread if the policy hangs, and not if the queue is long."""
         if worker is self._policy_worker and worker.busy_s >= timeout_s / 2:
             self._hung.append(worker)
-            loaded.replace_inference()
+            loaded.inference = loaded.inference.copy()  # the hanging thread may keep the old one
             self._policy_worker = _Worker("rlsched-policy")
             self._policy_worker.take_over(worker)
 
@@ -114,20 +113,20 @@ class _Worker:
         """Queue a request; call it on the event loop."""
         answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         self._queue.append(_Entry(loaded, request, clusters, answers))
-        self._run_next()
+        self._decide_next()
         return answers
 
     def take_over(self, hung: _Worker) -> None:
         """Take the queue of a worker that hangs."""
         self._queue, hung._queue = hung._queue, deque()
-        self._run_next()
+        self._decide_next()
 
-    def _run_next(self) -> None:
+    def _decide_next(self) -> None:
         while self._queue and self._queue[0].answers.done():
             self._queue.popleft()
         if not self._running and self._queue:
             self._running = True
-            self._pool.submit(self._run, self._joinable(), asyncio.get_running_loop())
+            self._pool.submit(self._decide, self._joinable(), asyncio.get_running_loop())
 
     def _joinable(self) -> list[_Entry]:
         """The oldest request, and later ones that may be decided together with it."""
@@ -145,27 +144,29 @@ class _Worker:
             entries.append(self._queue.popleft())
         return entries
 
-    def _run(self, entries: list[_Entry], loop: asyncio.AbstractEventLoop) -> None:
-        """Decide in the thread."""
+    def _decide(self, entries: list[_Entry], loop: asyncio.AbstractEventLoop) -> None:
+        """Decide in the thread, together if all requests are valid; errors are for the clients."""
         self._began = time.monotonic()
-        results = self._results(entries)
+        results: list[list[Answer] | BaseException] = []
+        groups = [entries]
+        while groups:
+            group = groups.pop(0)
+            first, requests = group[0], [entry.request for entry in group]
+            try:
+                answers = first.loaded.decide(requests, explain=first.request.explain, failure=self._failure)
+            except BaseException as error:
+                if len(group) > 1 and isinstance(error, BadInputError):
+                    # One request is invalid; the others still get their answers.
+                    groups = [[entry] for entry in group]
+                else:
+                    results += [error] * len(group)
+            else:
+                remaining = iter(answers)
+                results += [[*islice(remaining, entry.clusters)] for entry in group]
         self._began = None
         loop.call_soon_threadsafe(self._deliver, entries, results)
 
-    def _results(self, entries: Sequence[_Entry]) -> Sequence[list[Answer] | BaseException]:
-        """(request,) answers, decided together if all requests are valid; errors are for the clients."""
-        first, requests = entries[0], [entry.request for entry in entries]
-        try:
-            answers = first.loaded.decide(requests, explain=first.request.explain, failure=self._failure)
-        except BaseException as error:
-            if len(entries) == 1 or not isinstance(error, BadInputError):
-                return [error] * len(entries)
-            # One request is invalid; the others still get their answers.
-            return [result for entry in entries for result in self._results([entry])]
-        ends = accumulate(entry.clusters for entry in entries)
-        return [answers[end - entry.clusters : end] for entry, end in zip(entries, ends, strict=True)]
-
-    def _deliver(self, entries: list[_Entry], results: Sequence[list[Answer] | BaseException]) -> None:
+    def _deliver(self, entries: list[_Entry], results: list[list[Answer] | BaseException]) -> None:
         """Set the futures, on the event loop."""
         for entry, result in zip(entries, results, strict=True):
             if entry.answers.done():  # timed out
@@ -175,7 +176,7 @@ class _Worker:
             else:
                 entry.answers.set_result(result)
         self._running = False
-        self._run_next()
+        self._decide_next()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

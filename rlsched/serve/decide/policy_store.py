@@ -137,10 +137,6 @@ class LoadedPolicy:
             )
         return answers
 
-    def replace_inference(self) -> None:
-        """Use a new inference from now on: a hanging thread may keep the old one."""
-        self.inference = self.inference.copy()
-
 
 def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPolicy:
     """Load a policy, check it with the gate if there is one, and let it decide once, which compiles it.
