@@ -54,6 +54,7 @@ def several_resources() -> None:
 
 def decisions() -> None:
     """What a service decides about clusters with one resource and with two."""
+    from rlsched.serve.api.requests import batch_of_one
     from rlsched.serve.artefact import example_request
     from rlsched.serve.decide.fallback import FallbackHeuristic
     from rlsched.serve.decide.inference import BatchInference
@@ -64,7 +65,7 @@ def decisions() -> None:
         feed = feed_of("lublin-256", "decision.window=32", *changes)
         policy = untrained(feed.scenario)
         inference = BatchInference(policy, feed.units, FallbackHeuristic.named(None, policy.scenario), 4096)
-        for batch in inference.batches([example_request(policy)]):
+        for batch in inference.batches([batch_of_one(example_request(policy))]):
             inference.by_policy(batch)
             inference.by_heuristic(batch)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import asdict
 
 from rlsched import scenario
 from rlsched.envs.episodes import EpisodeFeed
@@ -16,8 +17,8 @@ from rlsched.learn.networks.blocks import EncodedPolicy
 from rlsched.learn.networks.policies import build_policy
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario
-from rlsched.serve.api.requests import to_columns
-from rlsched.serve.api.schema import Answer, BatchRequest, ClusterState
+from rlsched.serve.api.requests import batch_of_one, to_columns
+from rlsched.serve.api.schema import Answer, BatchRequest, ClusterState, DecisionRequest
 from rlsched.serve.artefact import export_policy
 from rlsched.serve.decide.policy_store import PolicyStore
 from rlsched.serve.settings import ServeConfig
@@ -101,7 +102,8 @@ def ask(store: PolicyStore) -> Ask:
         served = store.find(policy)
         result: list[Answer | str] = []
         refusals: list[BadInputError] = []
-        for request in (cluster, BatchRequest(columns=to_columns([cluster]))):
+        single = batch_of_one(DecisionRequest(**asdict(cluster)))
+        for request in (single, BatchRequest(columns=to_columns([cluster]))):
             try:
                 result += served.decide([request], explain=True)
             except BadInputError as error:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlsched.serve.api.http import Application
-from rlsched.serve.api.requests import Request
-from rlsched.serve.api.schema import Answer, PolicyName
+from rlsched.serve.api.schema import Answer, BatchRequest, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.policy_store import PolicyStore
@@ -43,7 +42,7 @@ class LocalLedger:
     ledger: Ledger = field(default_factory=Ledger)
     batch: RecordBatch = field(default_factory=lambda: RecordBatch(None))
 
-    def record(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> None:
+    def record(self, policy: PolicyName, request: BatchRequest, answers: Sequence[Answer]) -> None:
         self.replica_metrics.count_dropped(self.batch.add(policy, request, answers))
 
     def send(self) -> None:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from rlsched.learn.config.sections import Network
-from rlsched.serve.api.requests import Request, num_clusters
+from rlsched.serve.api.requests import num_clusters
 from rlsched.serve.api.schema import (
     Answer,
+    BatchRequest,
 )
 from rlsched.serve.decide.batching_queue import MAX_HUNG_THREADS
 from rlsched.serve.decide.policy_store import LoadedPolicy
@@ -146,7 +147,7 @@ def test_what_nobody_waits_for_is_not_decided_about(
     decide = LoadedPolicy.decide
 
     def counted(
-        loaded: LoadedPolicy, requests: list[Request], *, explain: bool, failure: str
+        loaded: LoadedPolicy, requests: list[BatchRequest], *, explain: bool, failure: str
     ) -> list[Answer]:
         observed.append(sum(map(num_clusters, requests)))
         return decide(loaded, requests, explain=explain, failure=failure)

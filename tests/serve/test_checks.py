@@ -114,8 +114,8 @@ def test_too_many_jobs(hpc: Path) -> None:
     store = PolicyStore(ServeConfig.model_validate({"policies": hpc, "limits": {"jobs": 16}}))
     many = [WaitingJob(id=k, submit=900, requested=60, demand=[1]) for k in range(16)]
     with pytest.raises(BadInputError, match=r"waiting: 17 jobs in all; send at most 16"):
-        store.find(None).decide([state(waiting=many)], explain=False)
-    store.find(None).decide([state(waiting=many[1:])], explain=False)
+        store.find(None).decide([BatchRequest(states=[state(waiting=many)])], explain=False)
+    store.find(None).decide([BatchRequest(states=[state(waiting=many[1:])])], explain=False)
 
 
 def test_places_in_a_batch_are_said(store: PolicyStore) -> None:
@@ -188,7 +188,7 @@ def test_a_repeated_job_is_refused_quickly(ask: Ask) -> None:
 
 
 def test_clusters_of_too_many_sizes_are_sent_apart(store: PolicyStore) -> None:
-    states = [state(units=[300 + k]) for k in range(17)]
-    with pytest.raises(BadInputError, match=r"^units: is one of more than 16 different ones"):
-        store.find("hpc").decide(states, explain=False)
-    assert len(store.find("hpc").decide(states[:16], explain=False)) == 16
+    requests = [BatchRequest(states=[state(units=[300 + k])]) for k in range(17)]
+    with pytest.raises(BadInputError, match=r"^states\[0\]\.units: is one of more than 16 different ones"):
+        store.find("hpc").decide(requests, explain=False)
+    assert len(store.find("hpc").decide(requests[:16], explain=False)) == 16

@@ -172,7 +172,7 @@ def test_without_the_policy_the_heuristic_does_what_it_does_anywhere(rule: str) 
                 for r in rows[start[rows] < 0]
             ],
         )
-        (batch,) = inference.batches([state])
+        (batch,) = inference.batches([BatchRequest(states=[state])])
         for decision in inference.by_heuristic(batch)[0].decisions:
             if decision.action == "start":
                 start[decision.job], end[decision.job] = now, now + jobs.runtime[decision.job]

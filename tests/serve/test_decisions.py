@@ -106,7 +106,8 @@ def test_batches_of_many_kinds_are_those_of_each_by_itself(store: PolicyStore, a
         state(free=[10]),
     ] * 3
     together = store.find("hpc").decide([BatchRequest(states=states)], explain=True)
-    assert store.find("hpc").decide(states, explain=True) == together
+    apart = [BatchRequest(states=[item]) for item in states]
+    assert store.find("hpc").decide(apart, explain=True) == together
     as_columns = BatchRequest(columns=to_columns(states))
     assert store.find("hpc").decide([as_columns], explain=True) == together
     assert [*map(state_getter(as_columns), range(len(states)))] == states

@@ -38,7 +38,7 @@ def state_and_answer(cluster: str, jobs: int = 1) -> tuple[ClusterState, Answer]
 def note(batch: RecordBatch, *content: tuple[ClusterState, Answer]) -> int:
     """Each asked by itself."""
     policy = PolicyName("hpc", "0af")
-    return sum(batch.add(policy, state, [answer]) for state, answer in content)
+    return sum(batch.add(policy, BatchRequest(states=[state]), [answer]) for state, answer in content)
 
 
 def test_unsent_records_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from rlsched.offline.check import check
 from rlsched.offline.columns import matrix
 from rlsched.offline.manifest import read_manifest
 from rlsched.scenario.terms import TERMS
+from rlsched.serve.api.schema import BatchRequest
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.decide.inference import BatchInference
 from rlsched.serve.decide.policy_store import PolicyStore
@@ -83,7 +84,7 @@ def played(
         if now != changed_at and (scenario.decision.horizon or stands != stood):
             stood, changed_at = stands, now
             state = simulated_state(sim, 0, episode.jobs)
-            (answer,) = served.decide([state], explain=False)
+            (answer,) = served.decide([BatchRequest(states=[state])], explain=False)
             if fallback(answers):
                 answer = msgspec.structs.replace(answer, decided_by="fallback")
             answers += 1

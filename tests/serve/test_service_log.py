@@ -15,6 +15,7 @@ from rlsched.errors import BadInputError
 from rlsched.offline.check import check
 from rlsched.offline.manifest import read_manifest
 from rlsched.serve.api.schema import (
+    BatchRequest,
     DecisionRequest,
 )
 from rlsched.serve.ledger.records import (
@@ -39,7 +40,7 @@ def records_of(service: Service, folder: Path, count: int) -> list[Record]:
     states = [
         DecisionRequest(**{**as_request(folder), "now": as_request(folder)["now"] + k}) for k in range(count)
     ]
-    answers = served.decide(states, explain=True)
+    answers = served.decide([BatchRequest(states=[*states])], explain=True)
     pairs = zip(states, answers, strict=True)
     return [
         Record(time.time(), served.identity.name, served.version, state, answer) for state, answer in pairs

@@ -15,6 +15,7 @@ from rlsched.errors import BadInputError
 from rlsched.integrations.slurm.advice_settings import AdviceSettings
 from rlsched.integrations.slurm.values import printable
 from rlsched.json_files import parse_json
+from rlsched.serve.api.requests import batch_of_one
 from rlsched.serve.api.schema import Answer, DecisionRequest
 from rlsched.serve.api.tokens import read_tokens
 from rlsched.serve.decide.policy_store import PolicyStore
@@ -64,7 +65,7 @@ class ExportedPolicy:
         Raises:
             BadInputError: the request does not fit the policy.
         """
-        (answer,) = self._served.decide([request], explain=True)
+        (answer,) = self._served.decide([batch_of_one(request)], explain=True)
         return answer
 
 

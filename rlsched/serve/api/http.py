@@ -20,7 +20,7 @@ from rlsched.errors import BadInputError
 from rlsched.serve.api.admission import Bodies, GoneError, Hosts, RefusedError, check_json
 from rlsched.serve.api.pages import JSON, make_pages
 from rlsched.serve.api.repeated_keys import check_repeats
-from rlsched.serve.api.requests import COLUMN_LISTS, LISTS, check_batch
+from rlsched.serve.api.requests import COLUMN_LISTS, LISTS, batch_of_one, check_batch
 from rlsched.serve.api.schema import (
     Answer,
     BatchRequest,
@@ -126,26 +126,26 @@ class Application:
             raise RefusedError(HTTPStatus.UNAUTHORIZED, problem)
 
     async def _handle(self, request: DecisionRequest | BatchRequest) -> Answer | BatchResponse:
-        """The response to a request, once the queue has its answers."""
+        """The response to a request, once the queue has its answers; one cluster is a batch of one."""
         try:
             loaded = self._store.find(request.policy)
         except KeyError:
             names = ", ".join(self._store.policies)
             problem = f"policy: unknown policy {request.policy!r}; ask one of {names}"
             raise RefusedError(HTTPStatus.NOT_FOUND, problem) from None
+        batch = request if isinstance(request, BatchRequest) else batch_of_one(request)
         try:
-            if isinstance(request, BatchRequest):
-                check_batch(request, self._limits.states)
+            check_batch(batch, self._limits.states)
             with self._metrics.timed(loaded.identity.name):
-                answers = await self._queue.submit(loaded, request)
+                answers = await self._queue.submit(loaded, batch)
         except BusyError as error:
             problem = f"too many requests at once: {error}; ask again later, or run more replicas"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, problem) from None
         except BadInputError as error:
             raise RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
         self._metrics.count_answers(loaded.identity.name, answers)
-        self._ledger.record(loaded.identity, request, answers)
-        if isinstance(request, BatchRequest):
+        self._ledger.record(loaded.identity, batch, answers)
+        if batch is request:
             return BatchResponse(loaded.identity, answers)
         return msgspec.structs.replace(answers[0], policy=loaded.identity)
 

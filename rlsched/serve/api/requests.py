@@ -1,4 +1,4 @@
-"""Clusters of a decoded request: states or columns, which say the same."""
+"""Clusters of a decoded batch: states or columns, which say the same."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rlsched.serve.api.schema import (
     Cluster,
     ClusterColumns,
     ClusterState,
+    DecisionRequest,
     PlannedJob,
     PlannedJobs,
     RunningJob,
@@ -24,9 +25,6 @@ from rlsched.serve.api.schema import (
     WaitingJob,
     WaitingJobs,
 )
-
-Request = ClusterState | BatchRequest
-"""One cluster (a `DecisionRequest` is a state, too) or many."""
 
 Job = RunningJob | WaitingJob | PlannedJob
 Jobs = RunningJobs | WaitingJobs | PlannedJobs
@@ -50,19 +48,25 @@ COLUMN_LISTS: dict[str, type[Jobs]] = {
 CLUSTER_FIELDS = Cluster.__struct_fields__
 
 
-def num_clusters(request: Request) -> int:
+def batch_of_one(request: DecisionRequest) -> BatchRequest:
+    """The only form of a request behind the HTTP API; see `path_of` for its fields in error messages."""
+    return BatchRequest(states=[request], explain=request.explain)
+
+
+def num_clusters(request: BatchRequest) -> int:
     """Clusters of a request."""
     return len(request.states) if request.columns is None else len(request.columns.now)
 
 
-def path_of(request: Request) -> Callable[[int], str]:
-    """Prefix of the fields of cluster k in error messages."""
-    if not isinstance(request, BatchRequest):
-        return lambda k: ""
-    return "states[{}].".format if request.columns is None else "columns[{}].".format
+def path_of(request: BatchRequest) -> Callable[[int], str]:
+    """Prefix of the fields of cluster k in error messages; none for those of a `DecisionRequest`."""
+    if request.columns is not None:
+        return "columns[{}].".format
+    states = request.states
+    return lambda k: "" if isinstance(states[k], DecisionRequest) else f"states[{k}]."
 
 
-def cluster_fields(request: Request) -> dict[str, Sequence[Any]]:
+def cluster_fields(request: BatchRequest) -> dict[str, Sequence[Any]]:
     """Field of `Cluster` -> (cluster,) values; without the fields that no cluster gives."""
     if request.columns is not None:
         return _present(request.columns, CLUSTER_FIELDS)
@@ -70,14 +74,14 @@ def cluster_fields(request: Request) -> dict[str, Sequence[Any]]:
     return {name: values for name, values in rows.items() if any(value is not None for value in values)}
 
 
-def cluster_names(request: Request) -> Sequence[str]:
+def cluster_names(request: BatchRequest) -> Sequence[str]:
     """(cluster,) names."""
     if request.columns is None:
         return [state.cluster for state in request.states]
     return request.columns.cluster or [Cluster(now=0).cluster] * num_clusters(request)
 
 
-def job_counts(request: Request) -> IntArray:
+def job_counts(request: BatchRequest) -> IntArray:
     """(list, cluster) jobs, in the order of `LISTS`."""
     if request.columns is None:
         return np.array([[len(getattr(state, name)) for state in request.states] for name in LISTS], np.int64)
@@ -86,7 +90,7 @@ def job_counts(request: Request) -> IntArray:
     return np.array([none if jobs is None else jobs.jobs for jobs in lists], np.int64)
 
 
-def job_lists(request: Request) -> Iterator[tuple[IntArray, Mapping[str, Sequence[Any]]]]:
+def job_lists(request: BatchRequest) -> Iterator[tuple[IntArray, Mapping[str, Sequence[Any]]]]:
     """Jobs of all clusters, list by list; no line of Python runs per job, since batches wait for this.
 
     Yields:
@@ -103,7 +107,7 @@ def job_lists(request: Request) -> Iterator[tuple[IntArray, Mapping[str, Sequenc
             yield counts, dict.fromkeys(names, ()) if jobs is None else _present(jobs, names)
 
 
-def state_getter(request: Request) -> Callable[[int], ClusterState]:
+def state_getter(request: BatchRequest) -> Callable[[int], ClusterState]:
     """A function from the number of a cluster to its state."""
     if request.columns is None:
         return request.states.__getitem__
@@ -128,7 +132,7 @@ def state_getter(request: Request) -> Callable[[int], ClusterState]:
     return state
 
 
-def joined(requests: Sequence[Request]) -> tuple[Request, Callable[[int], str]]:
+def joined(requests: Sequence[BatchRequest]) -> tuple[BatchRequest, Callable[[int], str]]:
     """One request with the clusters of several, and the prefixes of their fields in error messages."""
     if len(requests) == 1:
         return requests[0], path_of(requests[0])

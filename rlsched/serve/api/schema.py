@@ -7,7 +7,7 @@ description uses the same classes. Times are whole seconds on the client's clock
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -156,13 +156,6 @@ class ClusterState(Cluster, frozen=True, kw_only=True):
     waiting: Annotated[list[WaitingJob], Meta(max_length=100_000)] = []
     planned: Annotated[list[PlannedJob], Meta(max_length=100_000)] = []
     suspended: Annotated[list[WaitingJob], Meta(max_length=100_000)] = []
-
-    columns: ClassVar[None] = None
-
-    @property
-    def states(self) -> list[ClusterState]:
-        """This state alone; a `BatchRequest` has many, or columns."""
-        return [self]
 
 
 class DecisionRequest(ClusterState, frozen=True, kw_only=True):

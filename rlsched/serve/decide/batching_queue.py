@@ -17,7 +17,7 @@ from itertools import islice
 
 from rlsched.errors import BadInputError
 from rlsched.serve.api.requests import num_clusters
-from rlsched.serve.api.schema import Answer, BatchRequest, DecisionRequest
+from rlsched.serve.api.schema import Answer, BatchRequest
 from rlsched.serve.decide.policy_store import LoadedPolicy
 from rlsched.serve.settings import STATES_A_TIMEOUT, ServeLimits
 
@@ -35,7 +35,7 @@ class _Entry:
     """A request in the queue, its number of clusters, and a future of its answers."""
 
     loaded: LoadedPolicy
-    request: DecisionRequest | BatchRequest
+    request: BatchRequest
     clusters: int
     answers: asyncio.Future[list[Answer]]
 
@@ -56,7 +56,7 @@ class BatchingQueue:
         self._hung = [worker for worker in self._hung if worker.busy_s > 0.0]
         return len(self._hung) < MAX_HUNG_THREADS
 
-    async def submit(self, loaded: LoadedPolicy, request: DecisionRequest | BatchRequest) -> list[Answer]:
+    async def submit(self, loaded: LoadedPolicy, request: BatchRequest) -> list[Answer]:
         """Queue a request and wait for its answers; see `LoadedPolicy.decide`.
 
         Raises:
@@ -107,9 +107,7 @@ class _Worker:
         began = self._began
         return 0.0 if began is None else time.monotonic() - began
 
-    def put(
-        self, loaded: LoadedPolicy, request: DecisionRequest | BatchRequest, clusters: int
-    ) -> asyncio.Future[list[Answer]]:
+    def put(self, loaded: LoadedPolicy, request: BatchRequest, clusters: int) -> asyncio.Future[list[Answer]]:
         """Queue a request; call it on the event loop."""
         answers: asyncio.Future[list[Answer]] = asyncio.get_running_loop().create_future()
         self._queue.append(_Entry(loaded, request, clusters, answers))

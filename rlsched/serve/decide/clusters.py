@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from rlsched.errors import BadInputError
 from rlsched.jobs import DemandArray, FloatArray, IntArray
-from rlsched.serve.api.requests import LISTS, Request, cluster_fields, job_lists
+from rlsched.serve.api.requests import LISTS, cluster_fields, job_lists
+from rlsched.serve.api.schema import BatchRequest
 from rlsched.sim.snapshot import PLANNED, READY, RUNNING, SUSPENDED, WAITING
 
 Id = int | str
@@ -75,7 +76,7 @@ class Clusters:
     jobs: JobArrays  # of all clusters
 
     @classmethod
-    def of(cls, request: Request, path: Callable[[int], str], resources: int) -> Clusters:
+    def of(cls, request: BatchRequest, path: Callable[[int], str], resources: int) -> Clusters:
         """All clusters of a request, their jobs list by list.
 
         Args:

@@ -19,8 +19,8 @@ from rlsched.jobs import FloatArray, IntArray
 from rlsched.learn.acting import NetworkActor
 from rlsched.learn.policy import NetworkPolicy
 from rlsched.scenario import Scenario
-from rlsched.serve.api.requests import Request, job_counts, joined
-from rlsched.serve.api.schema import Decision, Reason
+from rlsched.serve.api.requests import job_counts, joined
+from rlsched.serve.api.schema import BatchRequest, Decision, Reason
 from rlsched.serve.decide.batch import Batch
 from rlsched.serve.decide.checks import Formulation
 from rlsched.serve.decide.clusters import Clusters
@@ -93,7 +93,7 @@ class BatchInference:
         """Copy for another thread."""
         return BatchInference(self.policy, self.units.tolist(), self.heuristic, self.max_jobs)
 
-    def batches(self, requests: Sequence[Request]) -> list[Batch]:
+    def batches(self, requests: Sequence[BatchRequest]) -> list[Batch]:
         """Check the clusters of requests and divide them into batches.
 
         Raises:

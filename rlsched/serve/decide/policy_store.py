@@ -15,8 +15,8 @@ import msgspec
 from rlsched.errors import BadInputError
 from rlsched.learn.policy import NetworkPolicy, load_policy
 from rlsched.learn.policy_folder import SETTINGS, WEIGHTS
-from rlsched.serve.api.requests import Request
-from rlsched.serve.api.schema import Answer, Fallback, PolicyName
+from rlsched.serve.api.requests import batch_of_one
+from rlsched.serve.api.schema import Answer, BatchRequest, Fallback, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.artefact import example_request, units_of
 from rlsched.serve.decide.batch import Batch
@@ -85,7 +85,7 @@ class LoadedPolicy:
         """Result of the gate as figures for machines; None without a gate."""
         return None if self.gate_result is None else self.gate_result.figures | {"line": self.gate}
 
-    def decide(self, requests: Sequence[Request], *, explain: bool, failure: str = "") -> list[Answer]:
+    def decide(self, requests: Sequence[BatchRequest], *, explain: bool, failure: str = "") -> list[Answer]:
         """Decide about clusters; where the policy fails, the heuristic does.
 
         Args:
@@ -152,7 +152,7 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
     heuristic = FallbackHeuristic.named(config.fallback or instead, policy.scenario)
     inference = BatchInference(policy, units_of(policy.scenario), heuristic, config.limits.jobs)
     fallback_inference = inference.copy()
-    (batch,) = inference.batches([example_request(policy)])
+    (batch,) = inference.batches([batch_of_one(example_request(policy))])
     try:
         inference.by_policy(batch)
     except NotFiniteError as error:

@@ -13,8 +13,7 @@ from rlsched.serve.ledger.records import RecordBatch, pack_records
 if TYPE_CHECKING:
     from ray.serve.handle import DeploymentHandle
 
-    from rlsched.serve.api.requests import Request
-    from rlsched.serve.api.schema import Answer, PolicyName
+    from rlsched.serve.api.schema import Answer, BatchRequest, PolicyName
 
 LOG = logging.getLogger("ray.serve")
 
@@ -32,7 +31,7 @@ class LedgerAwayError(RuntimeError):
 class LedgerClient(Protocol):
     """The ledger as a replica sees it."""
 
-    def record(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> None:
+    def record(self, policy: PolicyName, request: BatchRequest, answers: Sequence[Answer]) -> None:
         """Record decided states; never waits."""
 
     async def metrics(self) -> bytes:
@@ -59,7 +58,7 @@ class RayLedgerClient:
         self._batch = RecordBatch(self._max_records)
         self._sender: asyncio.Task[None] | None = None
 
-    def record(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> None:
+    def record(self, policy: PolicyName, request: BatchRequest, answers: Sequence[Answer]) -> None:
         """See `LedgerClient.record`."""
         self._metrics.count_dropped(self._batch.add(policy, request, answers))
         if self._sender is None:

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, msgpack
 
-from rlsched.serve.api.requests import Request, cluster_names, job_counts, state_getter
-from rlsched.serve.api.schema import Answer, ClusterState, DecisionRequest, PolicyName
+from rlsched.serve.api.requests import cluster_names, job_counts, state_getter
+from rlsched.serve.api.schema import Answer, BatchRequest, ClusterState, DecisionRequest, PolicyName
 
 MAX_RECORDS = 300  # records of each cluster for the page
 
@@ -110,7 +110,7 @@ class RecordBatch:
         self.clusters: dict[str, ClusterRecords[Record]] = {}
         self.size = self._jobs = 0  # records that were added, and their jobs
 
-    def add(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> int:
+    def add(self, policy: PolicyName, request: BatchRequest, answers: Sequence[Answer]) -> int:
         """Add the states of a request, with the (cluster,) answers about them.
 
         Returns:

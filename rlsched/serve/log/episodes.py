@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rlsched.jobs import IntArray
 from rlsched.offline.record import shape_of
 from rlsched.scenario.terms import FINISHED_VALUE, ON_TIME_VALUE, TERMS, THROUGHPUT
-from rlsched.serve.api.schema import Decision
+from rlsched.serve.api.schema import BatchRequest, Decision
 from rlsched.serve.decide.batch import Batch
 from rlsched.serve.decide.inference import MIN_JOBS, BatchInference
 from rlsched.serve.ledger.records import Record
@@ -79,7 +79,7 @@ class EpisodeBuilder:
         stream = self._streams.pop(state.cluster, None)
         if stream is not None:
             self._streams[state.cluster] = stream  # the newest last
-        (batch,) = self._inference.batches([state])
+        (batch,) = self._inference.batches([BatchRequest(states=[state])])
         if stream is not None and not self._continues(stream, batch):
             self._end(stream)
             stream = None

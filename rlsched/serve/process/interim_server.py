@@ -21,8 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from rlsched.errors import BadInputError
 from rlsched.serve.api.http import Application
-from rlsched.serve.api.requests import Request
-from rlsched.serve.api.schema import Answer, PolicyName
+from rlsched.serve.api.schema import Answer, BatchRequest, PolicyName
 from rlsched.serve.api.tokens import Tokens
 from rlsched.serve.decide.batching_queue import BatchingQueue
 from rlsched.serve.decide.policy_store import PolicyStore, keep_current
@@ -47,7 +46,7 @@ class LocalLedgerClient:
     def __init__(self, metrics: ReplicaMetrics, log: ServiceLog | None) -> None:
         self._metrics, self._ledger, self._logged = metrics, Ledger(log), log is not None
 
-    def record(self, policy: PolicyName, request: Request, answers: Sequence[Answer]) -> None:
+    def record(self, policy: PolicyName, request: BatchRequest, answers: Sequence[Answer]) -> None:
         """See `LedgerClient.record`."""
         batch = RecordBatch(len(answers) if self._logged else None)
         self._metrics.count_dropped(batch.add(policy, request, answers))
