@@ -19,7 +19,7 @@ from rlsched.serve.api.requests import to_columns
 from rlsched.serve.api.schema import BatchRequest, ClusterState, Decision, RunningJob, WaitingJob
 from rlsched.serve.decide.clusters import Id
 from rlsched.serve.decide.fallback import FallbackHeuristic
-from rlsched.serve.decide.inference import BatchInference, Proposal, loaded
+from rlsched.serve.decide.inference import BatchInference, Proposal
 from rlsched.serve.simulated_state import simulated_state
 from rlsched.sim.play import play_all
 from rlsched.sim.replay import replay
@@ -96,7 +96,7 @@ def test_it_sees_and_does_what_the_environment_would(case: str) -> None:
         live = np.flatnonzero(~(sim.terminated | sim.truncated))
         content = [simulated_state(sim, env, episodes[env].jobs) for env in live]
         for batch in inference.batches([BatchRequest(states=content)]):
-            simulator = loaded(inference._policy_simulators, batch)
+            simulator = inference.policy_simulators.load(batch)
             for k, row in enumerate(batch.clusters.rows):
                 assert (simulator.obs[k] == sim.obs[live[row]]).all()
                 assert (simulator.mask[k] == sim.mask[live[row]]).all()

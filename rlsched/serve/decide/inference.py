@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise, repeat
 
@@ -71,6 +71,20 @@ class Proposal(Struct, frozen=True, eq=False, gc=False):
     memory: str | None = None  # recurrent state of the policy for this cluster
 
 
+class SimulatorPool:
+    """Reusable snapshot simulators of a scenario; heuristic: as of `SnapshotSimulator`."""
+
+    def __init__(self, scenario: Scenario, heuristic: tuple[str, str] | None = None) -> None:
+        self._simulator = lru_cache(MAX_SIMULATORS)(partial(SnapshotSimulator, scenario, heuristic=heuristic))
+
+    def load(self, batch: Batch) -> SnapshotSimulator:
+        """Load a batch into a simulator with room for it."""
+        clusters = max(MIN_CLUSTERS, 1 << max(0, len(batch) - 1).bit_length())
+        simulator = self._simulator(tuple(batch.units.tolist()), clusters, _room_for(batch.max_jobs))
+        simulator.load(batch.snapshot)
+        return simulator
+
+
 class BatchInference:
     """Inference with a policy and its fallback heuristic; for one thread.
 
@@ -86,8 +100,8 @@ class BatchInference:
         self.policy, self.heuristic, self.max_jobs = policy, heuristic, max_jobs
         self.units = np.array(units, np.int64)
         self.formulation = Formulation(policy.scenario, policy.num_resources, heuristic.priority_rule)
-        self._policy_simulators = _simulators(policy.scenario, None)
-        self._heuristic_simulators = _simulators(heuristic.scenario(policy.scenario), heuristic.in_core)
+        self.policy_simulators = SimulatorPool(policy.scenario)
+        self._heuristic_simulators = SimulatorPool(heuristic.scenario(policy.scenario), heuristic.in_core)
 
     def copy(self) -> BatchInference:
         """Copy for another thread."""
@@ -149,7 +163,7 @@ class BatchInference:
             NotFiniteError: a score is no number.
             BadInputError: a memory is not of this policy.
         """
-        actor, simulator = self._actor(batch), loaded(self._policy_simulators, batch)
+        actor, simulator = self._actor(batch), self.policy_simulators.load(batch)
         scores = np.ones(simulator.decisions.row.shape)
         clusters = len(batch)
         while len(pending := np.flatnonzero(simulator.decisions.pending[:clusters])):
@@ -167,8 +181,7 @@ class BatchInference:
 
     def by_heuristic(self, batch: Batch) -> list[Proposal]:
         """Proposals of the fallback heuristic."""
-        simulator = loaded(self._heuristic_simulators, batch)
-        return _proposals(simulator, batch, self.formulation.tick_s)
+        return _proposals(self._heuristic_simulators.load(batch), batch, self.formulation.tick_s)
 
     def _actor(self, batch: Batch) -> NetworkActor:
         """The policy, with the memories that clients send back."""
@@ -179,22 +192,6 @@ class BatchInference:
                 raise BadInputError(path, "is not supported by a policy without a memory", "leave it out")
             _unpack(text, actor.memory, k, path)
         return actor
-
-
-Simulators = Callable[[tuple[int, ...], int, int], SnapshotSimulator]
-
-
-def _simulators(scenario: Scenario, heuristic: tuple[str, str] | None) -> Simulators:
-    """Snapshot simulators by units, clusters and jobs; see `SnapshotSimulator`."""
-    return lru_cache(MAX_SIMULATORS)(partial(SnapshotSimulator, scenario, heuristic=heuristic))
-
-
-def loaded(simulators: Simulators, batch: Batch) -> SnapshotSimulator:
-    """A simulator with room for a batch, in which the batch is."""
-    clusters = max(MIN_CLUSTERS, 1 << max(0, len(batch) - 1).bit_length())
-    simulator = simulators(tuple(batch.units.tolist()), clusters, _room_for(batch.max_jobs))
-    simulator.load(batch.snapshot)
-    return simulator
 
 
 def _room_for(jobs: int) -> int:
