@@ -82,7 +82,9 @@ class NetworkPolicy:
     def fingerprint(self) -> str:
         """SHA-256 of its observation, decision rules, network settings and weights."""
         digest = sha256(self.scenario.observation.model_dump_json().encode())
-        digest.update(self.scenario.decision.model_dump_json().encode())
+        decision = self.scenario.decision
+        rule = {"expiry_rule"} if decision.expiry_rule == "violation" else None  # the only one of 0.1.0
+        digest.update(decision.model_dump_json(exclude=rule).encode())
         # Settings of the memory count only with a memory, and those of its training never.
         silent = {"lstm_steps"} if self.network.lstm else {"lstm", "lstm_steps"}
         if not self.network.attention:

@@ -53,6 +53,11 @@ class Decision(Frozen):
         le=MOST_TICKS,
         description="ticks after its qos violation time at which a waiting job expires",
     )
+    expiry_rule: Literal["violation", "latest_start"] = Field(
+        "violation",
+        description="when a waiting job expires; violation: once that time has passed; latest_start: once it "
+        "could no longer end by then, nor does it start or is it planned where it would end later",
+    )
     skip_forced: bool = Field(
         True,
         description="take the action without the agent where only one is legal; false under time_rule tick: "
@@ -78,6 +83,7 @@ class Decision(Frozen):
                 ("admission", "fcfs"),
                 ("suspend", False),
                 ("expiry", None),
+                ("expiry_rule", "violation"),
             ):
                 if (setting := getattr(self, name)) != value:
                     problem = f"value {as_written(setting)} has no effect without a horizon"
@@ -87,5 +93,11 @@ class Decision(Frozen):
                 "action_rule",
                 f"value {self.action_rule!r} does not go with a horizon, where plans are the reservations",
                 "set decision.action_rule=fit",
+            )
+        elif self.expiry is None and self.expiry_rule != "violation":
+            raise SettingError(
+                "expiry_rule",
+                f"value {self.expiry_rule!r} has no effect without decision.expiry",
+                "set decision.expiry=0, or remove it",
             )
         return self

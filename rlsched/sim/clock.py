@@ -11,7 +11,7 @@ from rlsched.sim.booking import book_finish, book_rejection, job_quantities
 from rlsched.sim.compiled import shared, step
 from rlsched.sim.energy import forecast, forecast_next
 from rlsched.sim.events import complete_one
-from rlsched.sim.grid import hold, overfull, shift
+from rlsched.sim.grid import hold, overfull, shift, too_late
 from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome, add_term
 from rlsched.sim.pools import (
     arrive,
@@ -183,7 +183,7 @@ def give_up(s: State, o: Outcome, rules: Rules, i: int) -> None:
     while position < e.queue_hi - e.queue_lo:
         row = s.queue[i, e.queue_lo + position]
         job_value = s.job_values[i, row]
-        if e.now <= job_value.due + rules.expiry:
+        if e.now <= job_value.due + rules.expiry and not too_late(s, rules, i, row, 0):
             position += 1
             continue
         leave_pools(s, i, position)

@@ -11,7 +11,7 @@ from rlsched.scenario.terms import TERMINAL_BSLD, THROUGHPUT
 from rlsched.sim.clock import mean_bounded_slowdown
 from rlsched.sim.compiled import step
 from rlsched.sim.events import admissible, fits, happen, next_event, reserve, start, start_behind
-from rlsched.sim.grid import NOWHERE, first_fit, fits_now
+from rlsched.sim.grid import NOWHERE, first_fit, fits_now, too_late
 from rlsched.sim.outcome import TERMINATED, TRUNCATED, Outcome
 from rlsched.sim.pools import refill, schedule, suspend, weakest
 from rlsched.sim.rates import book_interval
@@ -38,6 +38,8 @@ def mask_grid(s: State, o: Outcome, rules: Rules, i: int) -> tuple[int, int]:
             first = find_place(s, i, row)
         else:
             first = 0 if fits_now(s, i, row) else NOWHERE
+        if first != NOWHERE and too_late(s, rules, i, row, first):
+            first = NOWHERE
         o.first[i, k] = first
         o.fits[i, k] = first == 0
         if first != NOWHERE and not capped:

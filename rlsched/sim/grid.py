@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlsched.sim.compiled import step
+from rlsched.sim.rules import Rules
 from rlsched.sim.state import State
 
 NOWHERE = -1
@@ -48,6 +49,14 @@ def fits_now(s: State, i: int, row: int) -> bool:
         if short:
             return False
     return True
+
+
+@step
+def too_late(s: State, rules: Rules, i: int, row: int, first: int) -> bool:
+    """Whether the job, started in row `first`, would end later than the scenario still waits for it."""
+    if not rules.latest_start:
+        return False
+    return s.episodes[i].now + first + s.jobs[i, row].requested > s.job_values[i, row].due + rules.expiry
 
 
 @step

@@ -86,6 +86,7 @@ class Rules(NamedTuple):
     wait_pool: int
     admission: int
     expiry: int  # ticks past due
+    latest_start: bool  # jobs expire as soon as they cannot end by then
     starvation: float  # ticks
     count_late: bool  # the terms of LATE_TERMS are counted
     plant: Plant
@@ -122,6 +123,7 @@ class Rules(NamedTuple):
             wait_pool=NO_LIMIT if decision.wait_pool is None else decision.wait_pool,
             admission=ADMISSIONS[decision.admission],
             expiry=NO_LIMIT if decision.expiry is None else decision.expiry,
+            latest_start=decision.expiry_rule == "latest_start",
             starvation=objective.starvation_s / scenario.cluster.tick_s,
             count_late=every_term or bool(LATE_TERMS & {*objective.reward, *objective.costs}),
             plant=Plant.of(scenario, units),

@@ -164,6 +164,14 @@ BATTERY = "power.battery={capacity_kwh: 10, charge_kw: 20, discharge_kw: 20}"
         (HPC, ["decision.wait_pool=9"], ["decision.wait_pool: value 9 has no effect without a horizon"]),
         (HPC, ["decision.admission=qos"], ["decision.admission: value 'qos' has no effect without"]),
         (HPC, ["decision.expiry=0"], ["decision.expiry: value 0 has no effect without a horizon"]),
+        (
+            "green-10",
+            ["decision.expiry_rule=latest_start"],
+            [
+                "decision.expiry_rule: value 'latest_start' has no effect without decision.expiry",
+                "set decision.expiry=0",
+            ],
+        ),
         (HPC, ["observation.blocks=[profile]"], ["observation.blocks: 'profile' has no effect without"]),
         (
             HPC,

@@ -205,6 +205,18 @@ def test_policies_begin_with_imitation_where_jobs_are_planned(
     assert arguments.teacher == "fcfs"
 
 
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("lublin-256", "bounded_slowdown"),
+        ("green-10", "job_value_ratio"),
+        ("green-10-sla", "on_time_value_ratio"),
+    ],
+)
+def test_the_metric_that_chooses_follows_from_the_scenario(name: str, metric: str) -> None:
+    assert make_config({}, "test").resolve(scenario.load(name)).validation.metric == metric
+
+
 @pytest.mark.parametrize("algo", sorted(ALGORITHMS))
 def test_resolved_settings_have_no_omissions(algo: str) -> None:
     """They are resolved once: a second time nothing changes."""

@@ -21,6 +21,14 @@ from tests.twin.power import quantile_number
 
 from .drive import close, over, random_legal
 
+EXPIRY: tuple[dict[str, Any], ...] = (
+    {"expiry": None},
+    {"expiry": 0},
+    {"expiry": 5},
+    {"expiry": 0, "expiry_rule": "latest_start"},
+    {"expiry": 3, "expiry_rule": "latest_start"},
+)
+
 ENERGIES = {
     "used": "energy_kwh",
     "renewable": "renewable_kwh",
@@ -81,7 +89,7 @@ def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) ->
                 "admission": rng.choice(["fcfs", "sjf", "qos", "hvf"]),
                 "suspend": rng.random() < 0.5,
                 "suspend_pool": rng.choice([1, 3]),
-                "expiry": rng.choice([None, None, 0, 5]),
+                **rng.choice(EXPIRY),
                 "skip_forced": rng.random() < 0.7,
             },
             "observation": {

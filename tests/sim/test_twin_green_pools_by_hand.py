@@ -139,6 +139,26 @@ def test_expiry() -> None:
     assert twin.totals["lost_value"] == -(2 + 1 + 1)
 
 
+def test_expiry_at_the_latest_start() -> None:
+    """A runs until 2. B, due at 4, could still end then; C, due at 3, could not; D, due at 5, is too late."""
+    table = jobs(runtime=[2, 2, 2, 2], demand=[2, 2, 2, 2], qos=[1, 0.5, 0.6, 0.4])
+    last = {"expiry": 0, "expiry_rule": "latest_start"}
+    twin = TwinGreen(green(window=4, **last), [2], table, None)
+    assert twin.mask == [1, 1, 1, 1, 0, 0]
+    twin.step(0)
+    wait(twin, 2)
+    assert (twin.ready, twin.rejected) == ([1, 3], [2])
+    twin.step(0)  # B ends at 4, and D, which could start then, would end at 6
+    wait(twin, 4)
+    assert (twin.ready, twin.rejected) == ([], [2, 3])
+
+    twin = TwinGreen(green(window=4, placement="horizon", horizon=9, **last), [2], table, None)
+    twin.step(0)  # A now, until 2
+    assert twin.mask[:4] == [1, 0, 1, 0]  # B and D may be planned at 2, C may not
+    twin.step(0)
+    assert (twin.planned, twin.mask[:4]) == ([1], [0, 0, 0, 0])  # D would end at 6
+
+
 # the agent, the clock and the ends
 
 

@@ -166,10 +166,22 @@ class Datacenter:
         if self.decision.expiry is None:
             return
         for pool in (self.places.ready, self.places.wait):
-            for task in [task for task in pool if self.now > task.due + self.decision.expiry]:
+            for task in [task for task in pool if self._expires(task)]:
                 pool.remove(task)
                 self.places.rejected.append(task)
                 self._book_rejection(task)
+
+    def _expires(self, task: Task) -> bool:
+        """Whether it is late, or would be if it started now."""
+        last = task.due + (self.decision.expiry or 0)
+        return self.now > last or self.too_late(task, 0)
+
+    def too_late(self, task: Task, row: int) -> bool:
+        """Whether it must end in time, and would not if it started in this row."""
+        if self.decision.expiry_rule == "violation":
+            return False
+        assert self.decision.expiry is not None
+        return self.now + row + task.requested > task.due + self.decision.expiry
 
     def _let_arrive(self) -> None:
         """7. Into the pools, while they have room."""

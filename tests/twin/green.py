@@ -68,8 +68,10 @@ class TwinGreen(Datacenter):
     def place_for(self, task: Task, used: Grid) -> int | None:
         """The row at which the job would be placed, None where it may not be chosen."""
         if self.decision.placement == "horizon":
-            return first_row(task, used, self.on)
-        return 0 if fits_at(task, 0, used, self.on) else None
+            row = first_row(task, used, self.on)
+        else:
+            row = 0 if fits_at(task, 0, used, self.on) else None
+        return None if row is None or self.too_late(task, row) else row
 
     def may_be_suspended(self) -> list[Task]:
         """The running jobs that the agent may suspend the least worthy of."""

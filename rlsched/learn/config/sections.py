@@ -170,8 +170,8 @@ class Validation(Frozen):
     )
     metric: str | None = Field(
         None,
-        description="metric that chooses the best policy; left out: bounded_slowdown, or job_value_ratio "
-        "where the clock ends episodes",
+        description="metric that chooses the best policy; left out: bounded_slowdown; where the clock ends "
+        "episodes job_value_ratio, or on_time_value_ratio with the reward on_time_value",
     )
 
     @field_validator("metric")
