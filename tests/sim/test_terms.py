@@ -91,14 +91,22 @@ def test_a_rate_is_computed_alike_for_numbers_and_arrays_and_has_the_sign_of_its
     rates = [spec.rate(tick) for tick in ticks]
     columns = TickQuantities(*[np.array(column) for column in zip(*ticks, strict=True)])
     assert np.broadcast_to(spec.rate(columns), len(ticks)).tolist() == rates
-    assert max(rates) < 0 if spec.formula.startswith("-") else min(rates) > 0
+    assert_sign(rates, spec.formula)
 
 
 @each_entry
 def test_amounts_of_events_have_the_sign_of_the_formula(spec: TermSpec) -> None:
-    job = JobQuantities(now=2.0, submit=1.0, due=3.0, value=4.0)
+    jobs = [JobQuantities(now=now, submit=1.0, due=3.0, value=4.0) for now in (2.0, 5.0)]  # in time, and late
     for amount in (spec.on_finish, spec.on_rejection, spec.on_suspension):
-        assert amount is None or (amount(job) < 0) == spec.formula.startswith("-")
+        if amount is not None:
+            assert_sign([float(amount(job)) for job in jobs], spec.formula)
+
+
+def assert_sign(values: list[float], formula: str) -> None:
+    """Some value is not zero, and all others have the sign with which the formula begins."""
+    sign = -1.0 if formula.startswith("-") else 1.0
+    assert any(values)
+    assert all(sign * value >= 0 for value in values)
 
 
 def test_settings_know_the_terms_of_the_table() -> None:
