@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PICTURED = 2
 """Most policies in a picture of an episode."""
 
-POOLS = ("horizon", "window", "wait_pool", "admission", "suspend", "suspend_pool", "expiry")
+POOLS = ("horizon", "window", "wait_pool", "admission", "suspend", "suspend_pool", "expiry", "expiry_rule")
 """Settings of `decision` that determine the pools, which trained policies keep."""
 
 REPORT_PICTURE_JOBS = 20_000

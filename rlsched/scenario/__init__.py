@@ -6,7 +6,7 @@
 from rlsched.scenario.cluster import Cluster, ResolvedCluster, ResolvedResource, Resource
 from rlsched.scenario.decision import Admission, Decision
 from rlsched.scenario.episode import EpisodeSettings
-from rlsched.scenario.loading import as_scenario, files, load, names, parse, rooted
+from rlsched.scenario.loading import as_scenario, files, load, names, parse, parse_with_base, rooted
 from rlsched.scenario.objective import OBJECTIVE_PRESETS, Limit, Objective, RelativeLimit
 from rlsched.scenario.observation import PRIVILEGED, Observation, ObservationBlock
 from rlsched.scenario.power import Battery, Power, PowerColumns
@@ -68,5 +68,6 @@ __all__ = [
     "load",
     "names",
     "parse",
+    "parse_with_base",
     "rooted",
 ]

@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel
 
 from rlsched.errors import BadInputError
-from rlsched.scenario import Scenario, load, parse
+from rlsched.scenario import Scenario, load, parse_with_base
 from rlsched.settings import validate
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -48,7 +48,7 @@ def parse_combined(
             f"{where}: scenario", "is missing", "name one: 'scenario: NAME or FILE.yaml', or a mapping"
         )
     if isinstance(source, Mapping):
-        scenario = parse(source, f"{where}: scenario", of_scenario)
+        scenario = parse_with_base(source, f"{where}: scenario", of_scenario)
     else:
         scenario = load(source, of_scenario)
     return scenario, validate(model, settings, where, of_model)

@@ -56,7 +56,7 @@ class Decision(Frozen):
     expiry_rule: Literal["violation", "latest_start"] = Field(
         "violation",
         description="when a waiting job expires; violation: once that time has passed; latest_start: once it "
-        "could no longer end by then, nor does it start or is it planned where it would end later",
+        "could no longer end by then; such jobs are neither started nor planned",
     )
     skip_forced: bool = Field(
         True,
@@ -99,5 +99,11 @@ class Decision(Frozen):
                 "expiry_rule",
                 f"value {self.expiry_rule!r} has no effect without decision.expiry",
                 "set decision.expiry=0, or remove it",
+            )
+        elif self.suspend and self.expiry_rule == "latest_start":
+            raise SettingError(
+                "suspend",
+                "value true does not go with expiry_rule='latest_start': suspended jobs do not expire",
+                "set decision.expiry_rule=violation, or decision.suspend=false",
             )
         return self

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlsched.errors import BadInputError
+from rlsched.scenario.objective import Objective
 from rlsched.scenario.power import Power
 from rlsched.scenario.scenario import Scenario
 from rlsched.scenario.workload import SwfWorkload
@@ -38,7 +39,7 @@ def load(name_or_file: str | Path, overrides: Iterable[str] = ()) -> Scenario:
         BadInputError: there is no such scenario, or it is not YAML, or has an invalid key or value.
     """
     text = str(name_or_file)
-    return parse(_read(text, "--scenario"), text, overrides)
+    return parse_with_base(_read(text, "--scenario"), text, overrides)
 
 
 def _read(name_or_file: str, where: str) -> dict[str, Any]:
@@ -55,38 +56,51 @@ def _read(name_or_file: str, where: str) -> dict[str, Any]:
 
 
 def parse(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Scenario:
-    """Make a Scenario of plain values (of a YAML file, of a run folder), see `validate`.
-
-    With the key `base`, the values are changes of that scenario, a name or a file (see `_on_base`).
-    """
-    return validate(Scenario, _on_base(values, where, ()), where, overrides)
+    """Make a Scenario of its plain values (of a run folder, of an artefact), see `validate`."""
+    return validate(Scenario, values, where, overrides)
 
 
-def _on_base(values: Mapping[str, Any], where: str, path: tuple[str, ...]) -> Mapping[str, Any]:
-    """The values of the scenario named by `base`, but for what these values replace.
+MOST_BASES = 8
+"""Most scenarios that stand behind another, each the base of the one before."""
+
+
+def parse_with_base(values: Mapping[str, Any], where: str, overrides: Iterable[str] = ()) -> Scenario:
+    """Make a Scenario of what a user wrote, which may be changes of a `base`, a name or a file.
 
     A key of a section replaces that key of the base, with all that it holds. A section of another `kind`
     replaces the whole section. Name and description are not those of the base.
 
-    Args:
-        values: of a scenario as written.
-        where: file or name, for messages.
-        path: the bases that led here.
+    Raises:
+        BadInputError: a base, a key or a value is invalid.
     """
-    if "base" not in values:
-        return values
-    base, field = values["base"], f"{where}: base"
-    if not isinstance(base, str):
-        raise BadInputError(field, f"value {as_written(base)} is no name", "name a scenario or a .yaml file")
-    if base in path:
-        raise BadInputError(field, f"{base} is based on itself", "name another scenario")
-    inherited = _on_base(_read(base, field), base, (*path, base))
-    result = {key: value for key, value in inherited.items() if key not in ("name", "description")}
-    for key, value in values.items():
+    sources = [where]
+    written = [values]
+    while "base" in written[-1]:
+        base, field = written[-1]["base"], f"{sources[-1]}: base"
+        if not isinstance(base, str):
+            problem = f"value {as_written(base)} is no name"
+            raise BadInputError(field, problem, "name a scenario or a .yaml file")
+        if base in sources or len(sources) > MOST_BASES:
+            problem = f"{base} is based on itself" if base in sources else f"more than {MOST_BASES} bases"
+            raise BadInputError(field, problem, "name another scenario")
+        written.append(_read(base, field))
+        sources.append(base)
+    result: dict[str, Any] = {}
+    for changes in reversed(written):
+        result = _changed(result, changes)
+    return validate(Scenario, result, ", based on ".join(sources), overrides)
+
+
+def _changed(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a scenario with changes of its sections, see `parse_with_base`."""
+    result = {key: value for key, value in scenario.items() if key not in ("name", "description")}
+    for key, value in changes.items():
         section = result.get(key)
+        if key == "objective" and isinstance(value, str):
+            value = Objective.preset(value) or value
         if isinstance(value, Mapping) and isinstance(section, Mapping):
-            same_kind = value.get("kind", section.get("kind")) == section.get("kind")
-            result[key] = {**section, **value} if same_kind else value
+            kinds = {part["kind"] for part in (section, value) if "kind" in part}
+            result[key] = value if len(kinds) == 2 else {**section, **value}
         elif key != "base":
             result[key] = value
     return result

@@ -38,6 +38,7 @@ def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> 
         OSError: it cannot be written; an existing artefact is unchanged.
     """
     policy = load_policy(checkpoint)
+    check_servable(policy.scenario, str(checkpoint))
     if window is not None:
         policy = policy.seeing(window)
     check_replaceable(folder)
@@ -55,6 +56,17 @@ def export_policy(checkpoint: Path, folder: Path, window: int | None = None) -> 
         },
     )
     return policy
+
+
+def check_servable(scenario: Scenario, where: str) -> None:
+    """Refuse scenarios whose rules the service does not follow.
+
+    Raises:
+        BadInputError: late jobs expire at their latest start; a service would leave them in the ready pool.
+    """
+    if scenario.decision.expiry_rule == "latest_start":
+        problem = "decision.expiry_rule='latest_start' is not known to the service"
+        raise BadInputError(where, problem, "train with decision.expiry_rule=violation to serve the policy")
 
 
 def check_replaceable(folder: Path) -> None:

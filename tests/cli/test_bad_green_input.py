@@ -172,6 +172,11 @@ BATTERY = "power.battery={capacity_kwh: 10, charge_kw: 20, discharge_kw: 20}"
                 "set decision.expiry=0",
             ],
         ),
+        (
+            "green-10-sla",
+            ["decision.suspend=true"],
+            ["decision.suspend: value true does not go with expiry_rule='latest_start'"],
+        ),
         (HPC, ["observation.blocks=[profile]"], ["observation.blocks: 'profile' has no effect without"]),
         (
             HPC,

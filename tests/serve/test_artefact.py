@@ -27,6 +27,14 @@ def test_weights_that_are_no_numbers_are_not_served(tmp_path: Path) -> None:
         Service(tmp_path / "policy")
 
 
+def test_a_rule_that_the_service_does_not_follow_is_refused(tmp_path: Path) -> None:
+    untrained(feed_of("green-10-sla").scenario).save(tmp_path / "policy")
+    for refuse in (Service, lambda folder: export_policy(folder, tmp_path / "exported")):
+        with pytest.raises(BadInputError, match="expiry_rule='latest_start' is not known to the service"):
+            refuse(tmp_path / "policy")
+    assert not (tmp_path / "exported").exists()
+
+
 def test_an_artefact_is_small_and_whole(hpc: Path, tmp_path: Path) -> None:
     assert {path.name for path in hpc.iterdir()} == {
         "README.md",

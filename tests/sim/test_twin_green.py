@@ -62,6 +62,7 @@ def random_power(rng: random.Random) -> dict[str, Any] | None:
 
 def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) -> Scenario:
     power = random_power(rng)
+    expiry = rng.choice(EXPIRY)
     terms = [term for term in get_args(Term) if power is not None or term not in terms_that_need("power")]
     return Scenario.model_validate(
         {
@@ -87,9 +88,9 @@ def random_scenario(rng: random.Random, units: tuple[int, ...], horizon: int) ->
                 "window": rng.randint(1, 4),
                 "wait_pool": rng.choice([None, 0, 2, 10]),
                 "admission": rng.choice(["fcfs", "sjf", "qos", "hvf"]),
-                "suspend": rng.random() < 0.5,
+                "suspend": "expiry_rule" not in expiry and rng.random() < 0.5,
                 "suspend_pool": rng.choice([1, 3]),
-                **rng.choice(EXPIRY),
+                **expiry,
                 "skip_forced": rng.random() < 0.7,
             },
             "observation": {

@@ -76,7 +76,7 @@ class Training(Frozen):
         by_clock, algorithm = scenario.episode.end == "max_ticks", self.algorithm
         # Costs differ much more from episode to episode than values do.
         episodes = algorithm.clock_episodes if by_clock else 128
-        value = "on_time_value_ratio" if "on_time_value" in scenario.objective.reward else "job_value_ratio"
+        value = "on_time_value_ratio" if scenario.objective.reward.get("on_time_value") else "job_value_ratio"
         metric = value if by_clock else "bounded_slowdown"
         sampling, validation = self.sampling, self.validation
         replicas = sampling.replicas or 1

@@ -18,7 +18,7 @@ from rlsched.learn.policy_folder import SETTINGS, WEIGHTS
 from rlsched.serve.api.requests import batch_of_one
 from rlsched.serve.api.schema import Answer, BatchRequest, Fallback, PolicyName
 from rlsched.serve.api.tokens import Tokens
-from rlsched.serve.artefact import example_request, units_of
+from rlsched.serve.artefact import check_servable, example_request, units_of
 from rlsched.serve.decide.batch import Batch
 from rlsched.serve.decide.fallback import FallbackHeuristic
 from rlsched.serve.decide.gate import GateResult, evaluate_gate
@@ -147,6 +147,7 @@ def load_for_service(name: str, folder: Path, config: ServeConfig) -> LoadedPoli
     """
     stamps = stamps_of(folder, config)
     policy = load_policy(folder)
+    check_servable(policy.scenario, str(folder))
     result = None if config.gate is None else evaluate_gate(policy, folder, config.gate)
     instead = None if result is None or result.passes else result.heuristic
     heuristic = FallbackHeuristic.named(config.fallback or instead, policy.scenario)
