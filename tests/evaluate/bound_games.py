@@ -29,13 +29,14 @@ def change(scenario: Scenario, part: str, **update: Any) -> Scenario:
 
 
 def game(seed: int, most_jobs: int = 8, longest: int = 9, most_ticks: int = 60, most_units: int = 6) -> Game:
-    """As in `test_twin_green`, with few jobs."""
+    """As in `test_twin_green`, with few jobs, which may run late: the bound knows no deadlines."""
     rng = random.Random(seed)
     units = tuple(rng.randint(1, most_units) for _ in range(rng.randint(1, 2)))
     scenario = random_scenario(rng, units, rng.choice([9, 12, 20]))
     scenario = change(
         scenario, "episode", end="max_ticks", max_ticks=rng.randint(most_ticks // 6, most_ticks)
     )
+    scenario = change(scenario, "decision", expiry_rule="violation")
     span = rng.choice([0, most_ticks // 5, most_ticks * 2 // 3])
     table = random_jobs(rng, units, rng.randint(1, most_jobs), span, longest)
     power = None

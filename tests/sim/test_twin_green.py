@@ -22,7 +22,7 @@ from tests.twin.power import quantile_number
 from .drive import close, over, random_legal
 
 EXPIRY: tuple[dict[str, Any], ...] = (
-    {"expiry": None},
+    *(4 * ({"expiry": None},)),  # in half of them
     {"expiry": 0},
     {"expiry": 5},
     {"expiry": 0, "expiry_rule": "latest_start"},
